@@ -206,6 +206,7 @@ void EpochCycle::Form() {
   ledger_.Change()->clear_change_serial();
   job_.last.workers.clear();
   job_.last.flights.clear();
+  job_.last.flights_charge.Release();
   job_.last.flight.clear();
   job_.run = std::make_unique<RunningEpoch>(epoch, job_.options, job_.StallLimits(), RunningEpoch::Reserved{},
                                             job_.Links(), &ledger_.history());

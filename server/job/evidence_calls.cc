@@ -80,6 +80,7 @@ void EvidenceCalls::On(const EvidenceRequested& event) {
 
 void EvidenceCalls::Ask(Waiting waiting) {
   waiting.inquiry = ++last_inquiry_;
+  waiting.charge = ByteCharge(job_.options.bytes, ByteKind::kReports);
   waiting.epoch = job_.run->epoch().number();
   waiting.size = job_.run->roster().size();
   waiting.until = job_.ledger.now() + kAnswerTime;
@@ -121,9 +122,15 @@ void EvidenceCalls::On(const FlightReported& event) {
   JobParts::LastEpoch& last = job_.last;
   for (const v1::FlightRecords& flight : report.flights()) {
     if (job_.run != nullptr || flight.epoch() != epoch.number() || flight.rank() >= size) continue;
+    v1::FlightRecords shortened = flight;
+    Shorten(most, &shortened);
+    if (last.flights_charge.account() == nullptr)
+      last.flights_charge = ByteCharge(job_.options.bytes, ByteKind::kReports);
+    const auto bytes = static_cast<int64_t>(shortened.SpaceUsedLong());
+    if (!last.flights_charge.Grow(bytes, ByteClass::kObserver).ok()) continue;
     v1::FlightRecords& kept = last.flights[flight.rank()];
-    kept = flight;
-    Shorten(most, &kept);
+    last.flights_charge.Resize(last.flights_charge.bytes() - static_cast<int64_t>(kept.SpaceUsedLong()));
+    kept = std::move(shortened);
   }
   v1::ReportFlightResponse response;
   response.set_sentence(JudgeFlights(last.flights, size).sentence);
@@ -136,7 +143,14 @@ void EvidenceCalls::On(const FlightReported& event) {
 
 void EvidenceCalls::Take(uint32_t rank, const v1::Evidence& evidence) {
   for (Waiting& waiting : waiting_) {
-    if (waiting.inquiry == evidence.inquiry() && waiting.unanswered.erase(rank) > 0) waiting.evidence[rank] = evidence;
+    if (waiting.inquiry != evidence.inquiry() || waiting.unanswered.erase(rank) == 0) continue;
+    const absl::Status room =
+        waiting.charge.Grow(static_cast<int64_t>(evidence.SpaceUsedLong()), ByteClass::kObserver);
+    if (room.ok()) {
+      waiting.evidence[rank] = evidence;
+    } else {
+      waiting.silent[rank] = absl::StrCat("left out: ", room.message());
+    }
   }
 }
 
@@ -209,6 +223,7 @@ void EvidenceCalls::KeepStall(v1::DiagnoseResponse answer) {
     if (is_shown) job_.last.flight = absl::StrCat("at the last stall, ", answer.sentence());
   }
   stall_ = std::move(answer);
+  stall_charge_.Resize(static_cast<int64_t>(stall_.SpaceUsedLong()));
 }
 
 void EvidenceCalls::AnswerFromStall(CallId call) {

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "farandole/v1/flight.pb.h"
 #include "farandole/v1/monitor.pb.h"
+#include "server/bytes/byte_account.h"
 #include "server/job/ledger.h"
 #include "server/job/parts.h"
 #include "server/job/rules/event.h"
@@ -21,7 +22,8 @@ namespace farandole {
 // by its Job, whose parts it borrows.
 class EvidenceCalls {
  public:
-  explicit EvidenceCalls(JobParts* job) : job_(*job) {}
+  explicit EvidenceCalls(JobParts* job)
+      : job_(*job), stall_charge_(job->options.bytes, ByteKind::kReports) {}
 
   void On(const EvidenceRequested& event);
   void On(const FlightReported& event);
@@ -42,6 +44,7 @@ class EvidenceCalls {
     absl::Time until;
     std::set<uint32_t> unanswered;
     std::map<uint32_t, v1::Evidence> evidence;
+    ByteCharge charge = {};
     std::map<uint32_t, std::string> silent;
   };
   // The ranks to be asked: all, or in a large epoch those that others wait for, and some of the others.
@@ -62,6 +65,7 @@ class EvidenceCalls {
   uint64_t asked_in_ = 0;  // epoch
   // Their answers; of epoch 0: none.
   v1::DiagnoseResponse stall_;
+  ByteCharge stall_charge_;
 };
 
 }  // namespace farandole

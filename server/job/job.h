@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "server/bytes/byte_account.h"
 #include "server/diagnosis/memory_budget.h"
 #include "server/job/rules/actions.h"
 #include "server/job/rules/event.h"
@@ -40,6 +41,8 @@ struct JobOptions {
   std::shared_ptr<TenantBudgets> logged = std::make_shared<TenantBudgets>(64 << 20);
   // For timelines of whole jobs; shared likewise.
   std::shared_ptr<MemoryBudget> timelines = std::make_shared<MemoryBudget>(256 << 20);
+  // What the job keeps in memory is charged to it; null: nothing is. Shared with the job's streams and events.
+  std::shared_ptr<ByteAccount> bytes = nullptr;
 };
 
 // One training run: every decision that the coordinator takes about it, and nothing else. Pure: no clock, thread, disk,

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "checkpoint/gate.h"
 #include "farandole/v1/monitor.pb.h"
+#include "server/bytes/byte_account.h"
 #include "server/job/job.h"
 #include "server/job/ledger.h"
 #include "server/job/members/broken_links.h"
@@ -38,6 +39,7 @@ struct JobParts {
     v1::Diagnosis diagnosis;
     // Launchers have read these flight recorders of its ranks; and the sentence that follows from them.
     std::map<uint32_t, v1::FlightRecords> flights;
+    ByteCharge flights_charge = {};
     std::string flight;
   };
 

@@ -33,8 +33,8 @@ RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, StallLimi
       reserved_(reserved),
       roster_(std::make_unique<Roster>(epoch_, options.silence_limit)),
       groups_(epoch_.number(), epoch_.members_size(), options.max_groups, reserved.groups + 1),
-      negotiation_(epoch_.number(), MaxSlotsOf(epoch_), reserved.slots + 1, groups_),
-      stalls_(epoch_.number(), limits.warning, limits.loss, groups_, negotiation_, *roster_),
+      negotiation_(epoch_.number(), MaxSlotsOf(epoch_), reserved.slots + 1, groups_, options.bytes),
+      stalls_(epoch_.number(), limits.warning, limits.loss, groups_, negotiation_, *roster_, options.bytes),
       diagnosis_(roster_.get(), &negotiation_, options.measurements) {}
 
 void RunningEpoch::Begin(const std::vector<StreamId>& streams, Effects effects) {
@@ -57,7 +57,7 @@ void RunningEpoch::AwaitReturn(const v1::JobRecord& record, absl::Time now) {
     groups_.Leave(roster_->Describe(rank), &none);
   }
   reattachment_ = std::make_unique<Reattachment>(roster_->Staying(), now + options_.reattach_window,
-                                                 negotiation_.max_slots() + options_.max_groups);
+                                                 negotiation_.max_slots() + options_.max_groups, options_.bytes);
 }
 
 void RunningEpoch::Attach(uint32_t rank, StreamId stream, const v1::Hello& hello, Effects effects) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "server/bytes/byte_ledger.h"
 #include "server/job/rules/bounds.h"
 #include "server/job/rules/wording.h"
 
@@ -127,6 +128,11 @@ void Script::Options(const Arguments& arguments) {
   options.max_workers = arguments.Number("max_workers", options.max_workers);
   options.max_slots = arguments.Number("max_slots", options.max_slots);
   options.max_groups = arguments.Number("max_groups", options.max_groups);
+  if (arguments.Has("tenant_kept")) {
+    ByteLimits limits;
+    limits.tenant_kept = arguments.Number("tenant_kept", 0);
+    options.bytes = ByteLedger(limits).Job("default", "train");
+  }
   shell_ = std::make_unique<TestShell>(options);
 }
 

@@ -13,11 +13,24 @@ namespace {
 
 // Of a sentence that a member was told before, which had a name and two shapes.
 constexpr size_t kMostToldBytes = 4096;
+// Of a statement beside its Ready, with its key twice; of a slot in its two tables, beside its name.
+constexpr size_t kStatementBytes = 512;
+constexpr size_t kSlotBytes = 256;
+
+int64_t BytesOf(const v1::SlotAssigned& slot) { return static_cast<int64_t>(kSlotBytes + 2 * slot.name().size()); }
 
 }  // namespace
 
-Negotiation::Negotiation(uint64_t epoch, uint32_t max_slots, uint32_t first_slot, const GroupTable& groups)
-    : epoch_(epoch), max_slots_(max_slots), groups_(groups), first_slot_(first_slot), next_slot_(first_slot) {}
+Negotiation::Negotiation(uint64_t epoch, uint32_t max_slots, uint32_t first_slot, const GroupTable& groups,
+                         std::shared_ptr<ByteAccount> bytes)
+    : epoch_(epoch),
+      max_slots_(max_slots),
+      groups_(groups),
+      first_slot_(first_slot),
+      bytes_(std::move(bytes)),
+      next_slot_(first_slot),
+      slots_charge_(bytes_, ByteKind::kNames),
+      told_charge_(bytes_, ByteKind::kNames) {}
 
 bool Negotiation::SameStatement(const Statement& a, const Statement& b) {
   if (!a.fault.empty() || !b.fault.empty()) return a.fault == b.fault;
@@ -77,16 +90,20 @@ void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Not
     return;
   }
   const std::vector<uint32_t>& ranks = *groups_.Find(ready.group());
+  Statement statement{ready, FaultOf(ready, ranks.size())};
+  if (!statement.fault.empty()) {
+    statement.ready.clear_shape();
+    statement.ready.clear_grouped_shapes();
+  }
+  if (std::string refusal = ChargeFor(rank, key, &statement); !refusal.empty()) {
+    notices->push_back({{rank}, MismatchFor(key, refusal, false)});
+    return;
+  }
   const auto [it, is_new] = pending_.try_emplace(key);
   Pending& pending = it->second;
   if (is_new) {
     pending.since = now;
     oldest_first_.emplace(now, key);
-  }
-  Statement statement{ready, FaultOf(ready, ranks.size())};
-  if (!statement.fault.empty()) {
-    statement.ready.clear_shape();
-    statement.ready.clear_grouped_shapes();
   }
   pending.ballot.Cast(rank, std::move(statement), SameStatement);
   pending.disputants = std::max(pending.disputants, ready.disputants());
@@ -113,6 +130,22 @@ std::string Negotiation::Refusal(uint32_t rank, const v1::Ready& ready, const Ke
   return "";
 }
 
+std::string Negotiation::ChargeFor(uint32_t rank, const Key& key, Statement* statement) const {
+  if (bytes_ == nullptr) return "";
+  const auto bytes = static_cast<int64_t>(kStatementBytes + statement->ready.SpaceUsedLong());
+  statement->charge = ByteCharge(bytes_, ByteKind::kNames);
+  const absl::Status status = statement->charge.Grow(bytes, ByteClass::kJob);
+  if (status.ok()) return "";
+  // An equal statement is kept once, so that a rank that agrees is not refused.
+  const auto pending = pending_.find(key);
+  if (pending != pending_.end()) {
+    for (const auto& choice : pending->second.ballot.choices()) {
+      if (SameStatement(choice.value, *statement)) return "";
+    }
+  }
+  return absl::StrCat("rank ", rank, " adds a name for which there is no room: ", status.message());
+}
+
 void Negotiation::Decide(const Key& key, Notices* notices) {
   Pending& pending = pending_.at(key);
   if (std::string fault = FaultOfBallot(key, pending.ballot); !fault.empty()) {
@@ -135,9 +168,8 @@ void Negotiation::Assign(const Key& key, v1::OpType op, Notices* notices) {
   slot.set_group(std::get<0>(key));
   slot.set_slot(next_slot_++);
   slot.set_op(op);
-  slot_of_[Name(slot.group(), slot.name())] = slot.slot();
   told_of_name_.erase(Name(slot.group(), slot.name()));
-  slots_[slot.slot()] = slot;
+  Keep(slot);
   std::vector<uint32_t> audience = ranks;
   if (audience.front() != 0) audience.insert(audience.begin(), 0);
   v1::CoordinatorMessage message;
@@ -183,9 +215,16 @@ void Negotiation::ServeLacking(Notices* notices) {
   }
 }
 
+void Negotiation::Keep(const v1::SlotAssigned& slot) {
+  slot_of_[Name(slot.group(), slot.name())] = slot.slot();
+  slots_charge_.Resize(slots_charge_.bytes() + BytesOf(slot));
+  slots_[slot.slot()] = slot;
+}
+
 void Negotiation::Free(uint32_t slot) {
   const auto it = slots_.find(slot);
   if (it == slots_.end()) return;
+  slots_charge_.Resize(slots_charge_.bytes() - BytesOf(it->second));
   told_of_slot_.erase(slot);
   told_of_name_.erase(Name(it->second.group(), it->second.name()));
   slot_of_.erase(Name(it->second.group(), it->second.name()));
@@ -225,21 +264,26 @@ absl::Status Negotiation::Adopt(const v1::SlotAssigned& slot) {
   // Of two slots for one name the older was retired; not all ranks may know that yet.
   const auto [it, is_new] = slot_of_.try_emplace(Name(slot.group(), slot.name()), slot.slot());
   if (!is_new && it->second > slot.slot()) return absl::OkStatus();
-  if (!is_new) slots_.erase(std::exchange(it->second, slot.slot()));
+  if (!is_new) {
+    slots_charge_.Resize(slots_charge_.bytes() - BytesOf(slots_.at(it->second)));
+    slots_.erase(std::exchange(it->second, slot.slot()));
+  }
   if (slots_.size() >= max_slots_) {
     slot_of_.erase(it);
     return absl::InvalidArgumentError(
         absl::StrCat("hello names slot ", slot.slot(), " beyond the limit of ", max_slots_, " slots"));
   }
-  v1::SlotAssigned& adopted = slots_[slot.slot()];
-  adopted = slot;
+  v1::SlotAssigned adopted = slot;
   adopted.set_epoch(epoch_);
+  Keep(adopted);
   return absl::OkStatus();
 }
 
 void Negotiation::AdoptTold(const v1::Mismatch& told) {
   const bool is_dispute = told.disputed_slot() != 0;
   if ((is_dispute ? told_of_slot_.size() : told_of_name_.size()) >= max_slots_) return;
+  // Without room the rank's repeated statement is decided anew.
+  if (!told_charge_.Grow(static_cast<int64_t>(kStatementBytes + told.SpaceUsedLong()), ByteClass::kJob).ok()) return;
   v1::Mismatch& known =
       is_dispute ? told_of_slot_[told.disputed_slot()] : told_of_name_[Name(told.group(), told.name())];
   const bool is_newer = known.name().empty() || known.attempt() < told.attempt() || known.joins() < told.joins() ||

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "farandole/v1/worker.pb.h"
+#include "server/bytes/byte_account.h"
 #include "server/job/names/group_table.h"
 #include "server/job/names/notice.h"
 #include "server/job/rules/ballot.h"
@@ -39,8 +41,10 @@ class Negotiation {
   };
 
   // At most `max_slots` slots, and as many names that are being gathered; the first slot gets `first_slot` (>= 1). A
-  // name on which all agree waits until a slot is free.
-  Negotiation(uint64_t epoch, uint32_t max_slots, uint32_t first_slot, const GroupTable& groups);
+  // name on which all agree waits until a slot is free. What is kept is charged to `bytes`, which may be null: a
+  // statement for which there is no room is refused, unless another rank has made the same.
+  Negotiation(uint64_t epoch, uint32_t max_slots, uint32_t first_slot, const GroupTable& groups,
+              std::shared_ptr<ByteAccount> bytes);
   Negotiation(const Negotiation&) = delete;
   Negotiation& operator=(const Negotiation&) = delete;
 
@@ -74,6 +78,7 @@ class Negotiation {
     v1::Ready ready;
     // Why the ready is wrong by itself (then its shapes are dropped); "" if it is not.
     std::string fault;
+    ByteCharge charge = {};
   };
   static bool SameStatement(const Statement& a, const Statement& b);
   // The ranks that have answered, ascending.
@@ -98,9 +103,13 @@ class Negotiation {
   bool IsComplete(const Key& key, const Pending& pending) const;
   // Why `ready` cannot be gathered at all, as a sentence; "" if it can.
   std::string Refusal(uint32_t rank, const v1::Ready& ready, const Key& key) const;
+  // Charges the rank's statement. Why it cannot be kept, as a sentence; "" if it can.
+  std::string ChargeFor(uint32_t rank, const Key& key, Statement* statement) const;
   // All have spoken: assigns a slot, or says why not, and forgets the gathering; without a free slot it stays.
   void Decide(const Key& key, Notices* notices);
   void Assign(const Key& key, v1::OpType op, Notices* notices);
+  // The slot is in use from now on.
+  void Keep(const v1::SlotAssigned& slot);
   // Frees the slot's number and name.
   void Free(uint32_t slot);
   // Gives free slots to the names that have waited longest for one.
@@ -117,7 +126,12 @@ class Negotiation {
   const uint32_t max_slots_;
   const GroupTable& groups_;
   const uint32_t first_slot_;
+  // Shared by all that is charged to the job.
+  const std::shared_ptr<ByteAccount> bytes_;
   uint32_t next_slot_;
+  // Of slots_; of all that members were told before a restart, until the epoch ends.
+  ByteCharge slots_charge_;
+  ByteCharge told_charge_;
   absl::btree_map<uint32_t, v1::SlotAssigned> slots_;
   absl::flat_hash_map<Name, uint32_t> slot_of_;
   absl::btree_map<Key, Pending> pending_;

@@ -34,8 +34,11 @@ absl::Status Reattachment::Hold(uint32_t rank, v1::WorkerMessage message) {
                                                      " messages that wait for other ranks to come back; ",
                                                      most_per_rank_, " is the most"));
   }
+  ByteCharge charge(bytes_, ByteKind::kNames);
+  const auto bytes = static_cast<int64_t>(sizeof(Held) + message.SpaceUsedLong());
+  if (absl::Status status = charge.Grow(bytes, ByteClass::kJob); !status.ok()) return status;
   ++count;
-  held_.push_back({rank, std::move(message)});
+  held_.push_back({rank, std::move(message), std::move(charge)});
   return absl::OkStatus();
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -10,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "farandole/v1/worker.pb.h"
+#include "server/bytes/byte_account.h"
 #include "server/job/names/group_table.h"
 #include "server/job/names/negotiation.h"
 #include "server/job/names/notice.h"
@@ -24,20 +27,26 @@ class Reattachment {
   struct Held {
     uint32_t rank;
     v1::WorkerMessage message;
+    ByteCharge charge = {};
   };
 
   // Repeated messages follow hello at once; this is for a slow link.
   static constexpr absl::Duration kRepeatTime = absl::Milliseconds(500);
 
-  // Waits for `missing` (not empty) until `until`; holds at most `most_per_rank` messages of a rank.
-  Reattachment(std::vector<uint32_t> missing, absl::Time until, size_t most_per_rank)
-      : missing_(missing.begin(), missing.end()), until_(until), most_per_rank_(most_per_rank) {}
+  // Waits for `missing` (not empty) until `until`; holds at most `most_per_rank` messages of a rank, and charges them to
+  // `bytes`, which may be null.
+  Reattachment(std::vector<uint32_t> missing, absl::Time until, size_t most_per_rank,
+               std::shared_ptr<ByteAccount> bytes)
+      : missing_(missing.begin(), missing.end()),
+        until_(until),
+        most_per_rank_(most_per_rank),
+        bytes_(std::move(bytes)) {}
 
   // `rank` is back and knows these groups; it will repeat its unanswered requests.
   void Return(uint32_t rank, const v1::Hello& hello);
   // `rank` has left the epoch meanwhile: no rank waits for it any more.
   void Leave(uint32_t rank);
-  // RESOURCE_EXHAUSTED: the rank has said too much already.
+  // RESOURCE_EXHAUSTED: the rank has said too much already, or there is no room.
   absl::Status Hold(uint32_t rank, v1::WorkerMessage message);
 
   const absl::btree_set<uint32_t>& missing() const { return missing_; }
@@ -61,6 +70,8 @@ class Reattachment {
   absl::btree_set<uint32_t> missing_;
   absl::Time until_;
   const size_t most_per_rank_;
+  // Shared by all that is charged to the job.
+  const std::shared_ptr<ByteAccount> bytes_;
   std::vector<Held> held_;
   absl::btree_map<uint32_t, size_t> held_by_rank_;
   absl::btree_map<uint32_t, absl::btree_set<uint32_t>> groups_known_;

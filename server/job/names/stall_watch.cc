@@ -31,19 +31,26 @@ absl::Duration OldestAge(const v1::StallReport& report) {
 }  // namespace
 
 StallWatch::StallWatch(uint64_t epoch, absl::Duration stall_warning, absl::Duration stall_limit,
-                       const GroupTable& groups, const Negotiation& negotiation, const Roster& roster)
+                       const GroupTable& groups, const Negotiation& negotiation, const Roster& roster,
+                       std::shared_ptr<ByteAccount> bytes)
     : epoch_(epoch),
       stall_warning_(stall_warning),
       stall_limit_(stall_limit),
       groups_(groups),
       negotiation_(negotiation),
-      roster_(roster) {}
+      roster_(roster),
+      bytes_(std::move(bytes)) {}
 
 void StallWatch::Report(uint32_t rank, const v1::StallReport& report, absl::Time now) {
   const bool is_answer = report.inquiry() != 0;
   if (is_answer && (!IsAsking() || report.inquiry() != inquiry_)) return;
   const auto known = accounts_.find(rank);
-  if (known == accounts_.end() || is_answer || !known->second.is_answer) accounts_[rank] = {report, now, is_answer};
+  if (known == accounts_.end() || is_answer || !known->second.is_answer) {
+    Account account{report, now, is_answer, ByteCharge(bytes_, ByteKind::kReports)};
+    const auto size = static_cast<int64_t>(sizeof(Account) + report.SpaceUsedLong());
+    if (!account.charge.Grow(size, ByteClass::kObserver).ok()) account.report.clear_pending();
+    accounts_[rank] = std::move(account);
+  }
   if (is_answer) {
     unanswered_.erase(rank);
     return;

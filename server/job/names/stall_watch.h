@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/time/time.h"
 #include "farandole/v1/worker.pb.h"
+#include "server/bytes/byte_account.h"
 #include "server/job/members/roster.h"
 #include "server/job/names/group_table.h"
 #include "server/job/names/negotiation.h"
@@ -30,9 +32,10 @@ class StallWatch {
   static constexpr size_t kMostTensorsNamed = 6;
   static constexpr size_t kMostRanksNamed = 8;
 
-  // `stall_limit`: InfiniteDuration for none.
+  // `stall_limit`: InfiniteDuration for none. `bytes`: what reports are charged to; may be null. A report for which
+  // there is no room names no tensor.
   StallWatch(uint64_t epoch, absl::Duration stall_warning, absl::Duration stall_limit, const GroupTable& groups,
-             const Negotiation& negotiation, const Roster& roster);
+             const Negotiation& negotiation, const Roster& roster, std::shared_ptr<ByteAccount> bytes);
   StallWatch(const StallWatch&) = delete;
   StallWatch& operator=(const StallWatch&) = delete;
 
@@ -55,6 +58,7 @@ class StallWatch {
     absl::Time at;
     // It answers the inquiry that is open.
     bool is_answer = false;
+    ByteCharge charge = {};
   };
   using Tensor = std::pair<uint32_t, std::string>;
   struct Stall {
@@ -100,6 +104,8 @@ class StallWatch {
   const GroupTable& groups_;
   const Negotiation& negotiation_;
   const Roster& roster_;
+  // Shared by all that is charged to the job.
+  const std::shared_ptr<ByteAccount> bytes_;
 
   uint64_t inquiry_ = 0;
   // InfinitePast: none is open.

@@ -12,6 +12,7 @@
 #include "farandole/v1/admin.pb.h"
 #include "farandole/v1/monitor.pb.h"
 #include "farandole/v1/worker.pb.h"
+#include "server/bytes/byte_account.h"
 #include "server/job/rules/event.h"
 #include "server/store/store.h"
 
@@ -23,9 +24,13 @@ using SharedMessage = std::shared_ptr<const v1::CoordinatorMessage>;
 inline SharedMessage Share(v1::CoordinatorMessage message) {
   return std::make_shared<const v1::CoordinatorMessage>(std::move(message));
 }
+// Shared by the Sends of one message, which is in memory once.
+using SharedCharge = std::shared_ptr<const ByteCharge>;
 struct Send {
   StreamId stream = 0;
   SharedMessage message;
+  // Set by the shell.
+  SharedCharge charge = nullptr;
 };
 // Ends a stream; nothing is sent on it afterwards, and no StreamClosed comes for it.
 struct CloseStream {
@@ -43,6 +48,8 @@ struct Reply {
   absl::Status status;
   // The message of the call's type where `status` is OK, else empty.
   ReplyMessage message;
+  // Set by the shell while the reply waits for the disk.
+  SharedCharge charge = nullptr;
 };
 // A line for the coordinator's log; the job's name is put before it by the shell.
 struct LogLine {

@@ -20,6 +20,7 @@
 #include "server/admin/token_mint.h"
 #include "server/admin/token_registrar.h"
 #include "server/audit/audit_log.h"
+#include "server/bytes/byte_ledger.h"
 #include "server/edge/access/access_service.h"
 #include "server/edge/access/token_watch.h"
 #include "server/edge/admin_service.h"
@@ -241,9 +242,10 @@ class Coordinator::Parts {
     JobLoopOptions loop_options;
     loop_options.job = options_.job;
     loop_options.random_bytes = &SecureRandomBytes;
+    loop_options.job.logged = std::make_shared<TenantBudgets>(options_.job.logged->bytes(), &bytes_);
     loops_ = std::make_unique<JobLoops>(
         options_.job_loops, loop_options,
-        JobLoopSurroundings{store_.get(), &output_router_, &metrics_, &jobs_, &tenants_, &gate_});
+        JobLoopSurroundings{store_.get(), &output_router_, &metrics_, &jobs_, &tenants_, &gate_, &bytes_});
     loops_->Restore(jobs_.ActiveKeys());
     const absl::StatusOr<std::vector<StoreRow>> purges = ScanAndWait(store_.get(), "purge/");
     if (!purges.ok()) return purges.status();
@@ -260,6 +262,7 @@ class Coordinator::Parts {
     server_ = *std::move(server);
     router_ = std::make_unique<CallRouter>(&tenants_, server_->listener(), loops_.get(), &output_router_, &metrics_,
                                            audit_.get(), options_.stream_queue_limit);
+    router_->SetBytes(&bytes_);
     if (absl::Status status = OpenQueue(); !status.ok()) return status;
     worker_service_ = std::make_unique<WorkerService>(router_.get());
     monitor_service_ = std::make_unique<MonitorService>(router_.get(), &jobs_, store_.get());
@@ -361,6 +364,7 @@ class Coordinator::Parts {
     metrics_.ShowJobs(jobs_);
     metrics_.ShowMailboxDepth(loops_->mailbox_depth());
     metrics_.ShowStore(store_->Trouble().empty());
+    metrics_.ShowBytes(bytes_);
     HttpReply reply;
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
     reply.body = metrics_.Text();
@@ -385,6 +389,8 @@ class Coordinator::Parts {
   }
 
   const CoordinatorOptions options_;
+  // Before all that charges it.
+  ByteLedger bytes_{options_.bytes};
   Metrics metrics_{kVersion, absl::Now()};
   std::unique_ptr<MemoryFile> tls_file_;
   Tenants tenants_;

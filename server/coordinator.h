@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/bytes/byte_ledger.h"
 #include "server/job/job.h"
 #include "server/queue/launch_queue.h"
 #include "server/registry/retention.h"
@@ -49,6 +50,8 @@ struct CoordinatorOptions {
   absl::Duration token_deadline = absl::Seconds(10);
   // Messages that may wait for a worker that does not read its stream.
   size_t stream_queue_limit = 10000;
+  // Of what is held in memory on behalf of tenants.
+  ByteLimits bytes;
 };
 
 // The complete coordination service, in this process: `farandole serve` runs one, and a launcher may embed one. Its

@@ -22,6 +22,7 @@ namespace {
 using O = ServeOptions;
 
 constexpr uint64_t kDayMs = 86'400'000;
+constexpr uint64_t kMostMib = 1 << 20;
 // Workers send signs of life so often in any case (worker/member/coordinator_link.cc).
 constexpr uint64_t kLongestBeatMs = 500;
 
@@ -75,6 +76,20 @@ constexpr ServeSetting kSettings[] = {
      &O::keep_ended_jobs, 0, 50'000},
     {"--keep-ended-days", "FARANDOLE_KEEP_ENDED_DAYS", "days", "30", "How long ended jobs are kept", nullptr,
      &O::keep_ended_days, 1, 36'500},
+    {"--tenant-queued-mib", "FARANDOLE_TENANT_QUEUED_MIB", "MiB", "64",
+     "Memory of one tenant's messages that are on their way, to its jobs and to its workers; one job may have half of "
+     "it, one worker a quarter",
+     nullptr, &O::tenant_queued_mib, 8, kMostMib},
+    {"--tenant-kept-mib", "FARANDOLE_TENANT_KEPT_MIB", "MiB", "256",
+     "Memory of what one tenant's jobs keep: tensors that ranks wait for, measurements, timelines, reports of stalls; "
+     "one job may have half of it",
+     nullptr, &O::tenant_kept_mib, 8, kMostMib},
+    {"--queued-mib", "FARANDOLE_QUEUED_MIB", "MiB", "512",
+     "Memory of all tenants' messages that are on their way; when it is full, those tenants feel it that have more than "
+     "their equal part",
+     nullptr, &O::queued_mib, 8, kMostMib},
+    {"--kept-mib", "FARANDOLE_KEPT_MIB", "MiB", "2048", "Memory of what all tenants' jobs keep, likewise", nullptr,
+     &O::kept_mib, 8, kMostMib},
     {"--drain-grace-ms", "FARANDOLE_DRAIN_GRACE_MS", "ms", "20000",
      "How long jobs may go on after SIGTERM or SIGINT; a second signal ends this grace period at once", nullptr,
      &O::drain_grace_ms, 0, kDayMs},
@@ -196,6 +211,10 @@ absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& opti
   coordinator.job.max_workers = static_cast<uint32_t>(options.max_workers);
   coordinator.job.max_slots = static_cast<uint32_t>(options.max_slots);
   coordinator.job.max_groups = static_cast<uint32_t>(options.max_groups);
+  coordinator.bytes.tenant_queued = static_cast<int64_t>(options.tenant_queued_mib) << 20;
+  coordinator.bytes.tenant_kept = static_cast<int64_t>(options.tenant_kept_mib) << 20;
+  coordinator.bytes.queued = static_cast<int64_t>(options.queued_mib) << 20;
+  coordinator.bytes.kept = static_cast<int64_t>(options.kept_mib) << 20;
   coordinator.retention.jobs = options.keep_ended_jobs;
   coordinator.retention.age = absl::Hours(24 * options.keep_ended_days);
   return coordinator;

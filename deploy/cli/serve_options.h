@@ -38,6 +38,10 @@ struct ServeOptions {
   uint64_t max_groups = 0;
   uint64_t keep_ended_jobs = 0;
   uint64_t keep_ended_days = 0;
+  uint64_t tenant_queued_mib = 0;
+  uint64_t tenant_kept_mib = 0;
+  uint64_t queued_mib = 0;
+  uint64_t kept_mib = 0;
   uint64_t drain_grace_ms = 0;
 };
 

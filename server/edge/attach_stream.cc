@@ -7,6 +7,7 @@
 #include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/status.h"
 #include "server/edge/worker_proof.h"
+#include "server/loop/event_bytes.h"
 
 namespace farandole {
 namespace {
@@ -18,6 +19,16 @@ constexpr absl::Duration kCloseDeadline = absl::Seconds(10);
 
 // A worker that comes back before its old stream's end was seen has two for a while.
 constexpr size_t kStreamsPerWorker = 2;
+// A stream that waits for room looks by itself once in so long.
+constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
+// A worker for which more waits does not keep up; where its job or its tenant has no room, its stream is ended.
+constexpr int64_t kBacklogBytes = 16 << 10;
+// Until a worker whose stream was ended for want of room may attach again.
+constexpr absl::Duration kRetryDelay = absl::Seconds(1);
+
+gpr_timespec SpanOf(absl::Duration delay) { return gpr_time_from_nanos(absl::ToInt64Nanoseconds(delay), GPR_TIMESPAN); }
+
+int64_t BytesOf(const SharedCharge& charge) { return charge == nullptr ? 0 : charge->bytes(); }
 
 }  // namespace
 
@@ -42,14 +53,71 @@ void AttachStream::OnReadDone(bool ok) {
     OnReadsEnded();
     return;
   }
-  if (absl::Status status = Receive(); !status.ok()) {
-    Fail(status);
-    return;
-  }
+  TakeIn();
+}
+
+void AttachStream::TakeIn() {
+  ByteCharge charge;
+  absl::Status status = MakeRoom(&charge);
+  if (RetryDelayOf(status).has_value()) return Pause();
+  if (status.ok()) status = Receive(std::move(charge));
+  if (!status.ok()) return Fail(status);
   StartRead(&incoming_);
 }
 
-absl::Status AttachStream::Receive() {
+absl::Status AttachStream::MakeRoom(ByteCharge* charge) {
+  if (key_.job.empty() && incoming_.has_hello()) {
+    if (absl::Status status = Identify(incoming_.hello()); !status.ok()) return status;
+  }
+  paused_.Release();
+  if (account_ == nullptr) return absl::OkStatus();
+  return account_->Take(ByteKind::kEvents, farandole::BytesOf(incoming_), ByteClass::kJob, charge);
+}
+
+void AttachStream::Pause() {
+  const int64_t bytes = farandole::BytesOf(incoming_);
+  paused_ = account_->Add(ByteKind::kPaused, bytes);
+  if (account_->IsOver(BytePool::kPaused)) {
+    account_->CountShed(ByteKind::kPaused);
+    return Fail(WithRetryDelay(
+        absl::ResourceExhaustedError(absl::StrCat("tenant ", key_.tenant, " has too many messages that wait for room: ",
+                                                  account_->limit(BytePool::kPaused), " bytes of a stream are the most")),
+        kRetryDelay));
+  }
+  const auto resume = [weak = weak_from_this()](bool) {
+    if (const std::shared_ptr<AttachStream> stream = weak.lock()) stream->Resume();
+  };
+  const auto alarm = std::make_shared<grpc::Alarm>();
+  room_alarm_ = alarm;
+  alarm->Set(SpanOf(kLongestPause), resume);
+  // Its callback comes at once when it is cancelled.
+  account_->AwaitRoom(BytePool::kQueued, bytes, [weak = std::weak_ptr<grpc::Alarm>(alarm)] {
+    if (const std::shared_ptr<grpc::Alarm> waiting = weak.lock()) waiting->Cancel();
+  });
+}
+
+void AttachStream::Resume() {
+  bool is_broken = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (context_ == nullptr || end_.has_value()) return;
+    resuming_ = true;
+    is_broken = context_->IsCancelled();
+  }
+  if (is_broken) {
+    paused_.Release();
+    StartRead(&incoming_);
+  } else {
+    TakeIn();
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    resuming_ = false;
+  }
+  Proceed();
+}
+
+absl::Status AttachStream::Receive(ByteCharge charge) {
   StreamId id = 0;
   {
     absl::MutexLock lock(&mutex_);
@@ -57,18 +125,23 @@ absl::Status AttachStream::Receive() {
   }
   if (id == 0) {
     if (!incoming_.has_hello()) return absl::InvalidArgumentError("the first message of a stream must be `hello`");
-    return Open(std::move(*incoming_.mutable_hello()));
+    return Open(std::move(*incoming_.mutable_hello()), std::move(charge));
   }
   if (incoming_.has_hello()) return absl::InvalidArgumentError("`hello` came a second time on this stream");
-  return router_->loops().Push(key_, MessageReceived{id, std::move(incoming_)});
+  return router_->loops().Push(key_, MessageReceived{id, std::move(incoming_)}, std::move(charge));
 }
 
-absl::Status AttachStream::Open(v1::Hello hello) {
+absl::Status AttachStream::Identify(const v1::Hello& hello) {
   absl::StatusOr<JobKey> key = router_->WorkerKeyFor(access_, hello.job());
   if (!key.ok()) return key.status();
   if (absl::Status status = CheckProof(hello.incarnation(), hello.secret()); !status.ok()) return status;
-  hello.clear_secret();
   key_ = *std::move(key);
+  if (router_->bytes() != nullptr) account_ = router_->bytes()->Stream(key_.tenant, key_.job);
+  return absl::OkStatus();
+}
+
+absl::Status AttachStream::Open(v1::Hello hello, ByteCharge charge) {
+  hello.clear_secret();
   const size_t max_streams = size_t{kStreamsPerWorker} * router_->tenants().QuotaOf(key_.tenant).max_workers;
   const absl::StatusOr<StreamId> id = router_->output_router().streams().Add(key_.tenant, max_streams, self_);
   if (!id.ok()) return id.status();
@@ -80,7 +153,7 @@ absl::Status AttachStream::Open(v1::Hello hello) {
   router_->metrics().CountStreamOpened();
   // The token may have ended before the stream was in the table.
   if (absl::Status status = router_->tenants().CheckStanding(access_); !status.ok()) return status;
-  return router_->loops().Push(key_, StreamOpened{*id, std::move(hello)});
+  return router_->loops().Push(key_, StreamOpened{*id, std::move(hello)}, std::move(charge));
 }
 
 void AttachStream::OnReadsEnded() {
@@ -111,20 +184,42 @@ void AttachStream::TellJob(absl::string_view evidence) {
     Close(status);
 }
 
-void AttachStream::Send(SharedMessage message) {
-  bool is_full = false;
+void AttachStream::Send(SharedMessage message, SharedCharge charge) {
+  absl::Status status;
   {
     absl::MutexLock lock(&mutex_);
     if (end_.has_value()) return;
-    is_full = queue_.size() >= router_->stream_queue_limit();
-    if (!is_full) queue_.push_back(std::move(message));
+    status = CheckQueue(charge);
+    if (status.ok()) {
+      queued_bytes_ += BytesOf(charge);
+      queue_.push_back({std::move(message), std::move(charge)});
+    }
   }
-  if (is_full) {
-    Fail(absl::ResourceExhaustedError(absl::StrCat("the worker does not read: ", router_->stream_queue_limit(),
-                                                   " messages wait for it, which is the most that may")));
-    return;
+  if (status.ok()) return Proceed();
+  if (account_ != nullptr) account_->CountShed(ByteKind::kOutgoing);
+  Fail(WithRetryDelay(std::move(status), kRetryDelay));
+}
+
+absl::Status AttachStream::CheckQueue(const SharedCharge& charge) const {
+  if (queue_.size() >= router_->stream_queue_limit()) {
+    return absl::ResourceExhaustedError(absl::StrCat("the worker does not read: ", router_->stream_queue_limit(),
+                                                     " messages wait for it, which is the most that may"));
   }
-  Proceed();
+  // A single message may always wait.
+  if (account_ == nullptr || queue_.empty()) return absl::OkStatus();
+  const int64_t most = account_->limit(BytePool::kQueued);
+  if (queued_bytes_ + BytesOf(charge) > most) {
+    return absl::ResourceExhaustedError(absl::StrCat("the worker does not read: ", queued_bytes_,
+                                                     " bytes wait for it, and ", most, " are the most that may"));
+  }
+  if (queued_bytes_ <= kBacklogBytes || !account_->IsOver(BytePool::kQueued)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the worker does not read: ", queued_bytes_,
+                                                   " bytes wait for it, and its job or its tenant has no room for more"));
+}
+
+void AttachStream::ClearQueue() {
+  queue_.clear();
+  queued_bytes_ = 0;
 }
 
 void AttachStream::Close(const absl::Status& status) {
@@ -151,7 +246,7 @@ void AttachStream::CheckStanding() {
 bool AttachStream::End(const absl::Status& status, bool discard_queue) {
   if (end_.has_value()) return false;
   end_ = status;
-  if (discard_queue) queue_.clear();
+  if (discard_queue) ClearQueue();
   return true;
 }
 
@@ -163,11 +258,12 @@ void AttachStream::Proceed() {
       close_alarm_set_ = true;
       CancelAfter(kCloseDeadline, &close_alarm_, /*only_unopened=*/false);
     }
-    if (writing_ || finished_) return;
+    if (writing_ || finished_ || resuming_) return;
     if (!queue_.empty()) {
       writing_ = true;
       outgoing_ = std::move(queue_.front());
       queue_.pop_front();
+      queued_bytes_ -= BytesOf(outgoing_.charge);
     } else if (end_.has_value()) {
       finished_ = true;
       finish = ToGrpc(*end_);
@@ -180,7 +276,7 @@ void AttachStream::Proceed() {
                  *finish);
     Finish(*finish);
   } else {
-    StartWrite(outgoing_.get());
+    StartWrite(outgoing_.message.get());
   }
 }
 
@@ -188,15 +284,16 @@ void AttachStream::OnWriteDone(bool ok) {
   {
     absl::MutexLock lock(&mutex_);
     writing_ = false;
+    outgoing_ = {};
     // A broken stream takes nothing more; the reading side tells the job.
-    if (!ok) queue_.clear();
+    if (!ok) ClearQueue();
   }
   Proceed();
 }
 
 void AttachStream::CancelAfter(absl::Duration delay, grpc::Alarm* alarm, bool only_unopened) {
-  // A span, which gRPC adds to the monotonic clock.
-  alarm->Set(gpr_time_from_nanos(absl::ToInt64Nanoseconds(delay), GPR_TIMESPAN),
+  // gRPC adds the span to the monotonic clock.
+  alarm->Set(SpanOf(delay),
              [weak = weak_from_this(), only_unopened](bool due) {
                const std::shared_ptr<AttachStream> stream = due ? weak.lock() : nullptr;
                if (stream == nullptr) return;

@@ -2,6 +2,7 @@
 #define FARANDOLE_SERVER_EDGE_ATTACH_STREAM_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "farandole/v1/worker.pb.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
+#include "server/bytes/byte_account.h"
 #include "server/edge/call_router.h"
 #include "server/job/rules/actions.h"
 #include "server/registry/job_key.h"
@@ -25,9 +27,13 @@ namespace farandole {
 // One worker's Attach stream. Shared by gRPC (until OnDone), by the StreamTable, and by threads that are sending; after
 // OnDone it is an empty shell in which nothing happens. Messages go to the mailbox of the job that `hello` named.
 //
-// Ends by the job's CloseStream, or by itself: RESOURCE_EXHAUSTED if a queue is full, INVALID_ARGUMENT if the first
-// message is not `hello`, UNAUTHENTICATED if its token
-// has ended, UNAVAILABLE if the coordinator stops; in these cases the job gets a StreamClosed.
+// Where the job's account has no room for a message (ByteLedger), the stream reads no further until there is, and so the
+// worker's own queue fills.
+//
+// Ends by the job's CloseStream, or by itself: RESOURCE_EXHAUSTED if a queue is full (the worker may attach again, after
+// the time that the status says) or if a message is larger than what one may have, INVALID_ARGUMENT if the first message
+// is not `hello`, UNAUTHENTICATED if its token has ended, UNAVAILABLE if the coordinator stops; in these cases the job
+// gets a StreamClosed.
 class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
                      public std::enable_shared_from_this<AttachStream> {
  public:
@@ -35,7 +41,7 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   static AttachStream* Start(CallRouter* router, grpc::CallbackServerContext* context, absl::StatusOr<Access> access);
 
   // Any thread. Queues a message; nothing happens where the stream has ended.
-  void Send(SharedMessage message) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Send(SharedMessage message, SharedCharge charge) ABSL_LOCKS_EXCLUDED(mutex_);
   // Any thread. Ends the stream after the queued messages; the job gets no StreamClosed.
   void Close(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   // Any thread. Ends the stream if its token has ended; the job gets a StreamClosed.
@@ -49,11 +55,22 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   void OnDone() override;
 
   // Incoming; called from OnReadDone only, which gRPC calls one at a time.
-  absl::Status Open(v1::Hello hello);
-  absl::Status Receive();
+  void TakeIn();
+  // Finds out whose the stream is.
+  absl::Status Identify(const v1::Hello& hello);
+  // Makes room for the message that has come.
+  absl::Status MakeRoom(ByteCharge* charge);
+  absl::Status Open(v1::Hello hello, ByteCharge charge);
+  absl::Status Receive(ByteCharge charge);
+  // Reads on when there is room.
+  void Pause();
+  void Resume() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnReadsEnded();
 
   // Outgoing.
+  // Why no message more can wait for the worker; OK: it can.
+  absl::Status CheckQueue(const SharedCharge& charge) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ClearQueue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   bool End(const absl::Status& status, bool discard_queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Proceed() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -69,20 +86,33 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   // Of the reading callback.
   v1::WorkerMessage incoming_;
   JobKey key_;
+  // Null: nothing is charged. Shared with its charges.
+  std::shared_ptr<ByteAccount> account_;
+  // Of the message that waits for room.
+  ByteCharge paused_;
 
   absl::Mutex mutex_;
   grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);
   // 0: no hello yet.
   StreamId id_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<SharedMessage> queue_ ABSL_GUARDED_BY(mutex_);
+  struct Queued {
+    SharedMessage message;
+    SharedCharge charge;
+  };
+  std::deque<Queued> queue_ ABSL_GUARDED_BY(mutex_);
+  int64_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  // A thread is about to read on: until it does, gRPC must not be told that the stream is finished.
+  bool resuming_ ABSL_GUARDED_BY(mutex_) = false;
   bool close_alarm_set_ ABSL_GUARDED_BY(mutex_) = false;
   // The message that gRPC is writing; no other thread touches it while `writing_`.
-  SharedMessage outgoing_;
+  Queued outgoing_;
   grpc::Alarm hello_alarm_;
   grpc::Alarm close_alarm_;
+  // Of the present pause; shared with the account, which wakes it.
+  std::shared_ptr<grpc::Alarm> room_alarm_;
 };
 
 }  // namespace farandole

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "server/edge/token_check.h"
+#include "server/loop/event_bytes.h"
 
 namespace farandole {
 namespace {
@@ -99,8 +100,13 @@ void CallRouter::Send(const JobKey& key, const std::function<Event(CallId)>& mak
     if (std::optional<Reply> reply = queue_->Answer(key, event); reply.has_value())
       return output_router_->calls().Answer(*std::move(reply));
   }
-  if (absl::Status status = loops_->Push(key, std::move(event)); !status.ok())
-    output_router_->calls().Answer(Reply{call, status, {}});
+  ByteCharge charge;
+  absl::Status status;
+  if (bytes_ != nullptr) {
+    status = bytes_->Job(key.tenant, key.job)->Take(ByteKind::kEvents, BytesOf(event), ClassOf(event), &charge);
+  }
+  if (status.ok()) status = loops_->Push(key, std::move(event), std::move(charge));
+  if (!status.ok()) output_router_->calls().Answer(Reply{call, status, {}});
 }
 
 }  // namespace farandole

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "grpcpp/grpcpp.h"
 #include "server/audit/audit_log.h"
+#include "server/bytes/byte_ledger.h"
 #include "server/edge/client_listener.h"
 #include "server/edge/output_router.h"
 #include "server/edge/status.h"
@@ -67,7 +68,8 @@ class CallRouter {
   grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
                                 Response* response, const MakeEvent& make_event);
 
-  // Puts a call into its job's mailbox; `finish` is called once with the job's Reply, or with why there is none.
+  // Puts a call into its job's mailbox; `finish` is called once with the job's Reply, or with why there is none:
+  // RESOURCE_EXHAUSTED with when to retry, where the job's tenant has no room for another call of its kind.
   template <typename MakeEvent>
   void Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish);
 
@@ -77,6 +79,9 @@ class CallRouter {
   // Of launches that wait, which answer in the place of their jobs. To be set before there are calls; outlives it.
   void SetQueue(LaunchQueue* queue) { queue_ = queue; }
   LaunchQueue* queue() { return queue_; }
+  // What is charged to the jobs; null: nothing is. To be set before there are calls; outlives it.
+  void SetBytes(ByteLedger* bytes) { bytes_ = bytes; }
+  ByteLedger* bytes() { return bytes_; }
 
   // From now on nobody may join; UNAVAILABLE tells so.
   void StartDraining() { draining_ = true; }
@@ -100,6 +105,7 @@ class CallRouter {
   AuditLog* const audit_;
   const size_t stream_queue_limit_;
   LaunchQueue* queue_ = nullptr;
+  ByteLedger* bytes_ = nullptr;
   std::atomic<bool> draining_{false};
 };
 

@@ -4,13 +4,15 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "base/retry/retry_delay.h"
 #include "grpcpp/support/status.h"
 
 namespace farandole {
 
-// The same code and sentence in gRPC's type: the codes' numbers are equal.
+// The same code and sentence in gRPC's type, and when to retry if it says that: the codes' numbers are equal.
 inline grpc::Status ToGrpc(const absl::Status& status) {
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()),
+                      ErrorDetailsOf(status));
 }
 
 }  // namespace farandole

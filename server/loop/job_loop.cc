@@ -23,6 +23,9 @@ absl::Status EndOfDroppedJob(const JobKey& key, const absl::Status& failure) {
   return absl::UnavailableError(sentence);
 }
 
+// Some dozens of Steps. While one tenant has a turn, the others wait.
+constexpr absl::Duration kTurn = absl::Microseconds(200);
+
 }  // namespace
 
 JobLoop::JobLoop(JobLoopOptions options, JobLoopSurroundings surroundings)
@@ -38,8 +41,8 @@ void JobLoop::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::Status JobLoop::Push(const JobKey& key, Event event) {
-  absl::Status status = mailbox_.Push(key, std::move(event));
+absl::Status JobLoop::Push(const JobKey& key, Event event, ByteCharge charge) {
+  absl::Status status = mailbox_.Push(key, std::move(event), std::move(charge));
   if (status.code() == absl::StatusCode::kResourceExhausted) surroundings_.metrics->CountMailboxRefusal();
   return status;
 }
@@ -62,9 +65,11 @@ void JobLoop::Purge(const JobKey& key) {
 
 void JobLoop::Run() {
   while (true) {
-    Mailbox::Delivery delivery = mailbox_.Take(timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first);
+    const absl::Time due = timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first;
+    Mailbox::Delivery delivery = mailbox_.Take(turns_.IsEmpty() ? due : SteadyNow());
     for (const auto& complete : delivery.completions) complete();
     AcceptAll(std::move(delivery.letters));
+    TakeTurns();
     // Once closed, no deadline counts any more: the workers' silence would be ours.
     if (delivery.closed) {
       timers_.clear();
@@ -82,16 +87,21 @@ bool JobLoop::IsQuiet() const {
   });
 }
 
-// A job's events are taken together, so that their consequences (its summary, its timer) are looked at once.
 void JobLoop::AcceptAll(std::vector<Mailbox::Letter> letters) {
-  std::vector<JobKey> touched;
   for (Mailbox::Letter& letter : letters) {
     OwnedJob* owned = JobFor(letter);
     if (owned == nullptr) continue;
-    if (owned->waiting.empty()) touched.push_back(letter.job);
-    owned->waiting.push_back(std::move(letter.event));
+    owned->waiting.push_back({std::move(letter.event), std::move(letter.charge)});
+    turns_.Add(letter.job);
   }
-  for (const JobKey& key : touched) Advance(key, jobs_.find(key)->second.get());
+}
+
+void JobLoop::TakeTurns() {
+  for (size_t left = turns_.tenants(); left > 0; --left) {
+    const JobKey key = turns_.Next();
+    // It may have been dropped meanwhile.
+    if (const auto found = jobs_.find(key); found != jobs_.end()) Advance(key, found->second.get());
+  }
 }
 
 JobLoop::OwnedJob* JobLoop::JobFor(const Mailbox::Letter& letter) {
@@ -148,7 +158,7 @@ void JobLoop::OnPurged(const JobKey& key, uint64_t life, const absl::Status& sta
   if (owned == nullptr) return;
   if (!status.ok()) return Drop(key, status);
   std::vector<Mailbox::Letter> letters;
-  for (Event& event : owned->waiting) letters.push_back({key, std::move(event)});
+  for (WaitingEvent& one : owned->waiting) letters.push_back({key, std::move(one.event), std::move(one.charge)});
   jobs_.erase(key);
   AcceptAll(std::move(letters));
 }
@@ -172,7 +182,8 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
   }
   owned->runner = std::make_unique<JobRunner>(
       key, std::move(*job), rows->owner_revision,
-      JobRunner::Surroundings{surroundings_.store, surroundings_.output_receiver, surroundings_.metrics},
+      JobRunner::Surroundings{surroundings_.store, surroundings_.output_receiver, surroundings_.metrics,
+                              AccountOf(key)},
       [this, key, life](uint64_t number, absl::Status status) {
         mailbox_.Post(
             [this, key, life, number, status = std::move(status)] { OnCommitted(key, life, number, status); });
@@ -183,10 +194,19 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
   Advance(key, owned);
 }
 
+std::shared_ptr<ByteAccount> JobLoop::AccountOf(const JobKey& key) const {
+  return surroundings_.bytes == nullptr ? nullptr : surroundings_.bytes->Job(key.tenant, key.job);
+}
+
 absl::StatusOr<std::unique_ptr<Job>> JobLoop::MakeJob(const JobKey& key, const AcquiredRows& rows,
                                                       absl::Time now) const {
   JobOptions options = options_.job;
   options.max_workers = std::min(options.max_workers, surroundings_.tenants->QuotaOf(key.tenant).MostOfJob());
+  if (const std::shared_ptr<ByteAccount> account = AccountOf(key); account != nullptr) {
+    options.bytes = account;
+    options.measurements = std::make_shared<MemoryBudget>(options.measurements, account, ByteKind::kMeasurements);
+    options.timelines = std::make_shared<MemoryBudget>(options.timelines, account, ByteKind::kTimelines);
+  }
   if (rows.rows.empty()) return std::make_unique<Job>(key.tenant, key.job, options, options_.random_bytes);
   return Job::Restore(key.tenant, key.job, options, options_.random_bytes, rows.rows, now, WallAhead());
 }
@@ -212,12 +232,14 @@ void JobLoop::Advance(const JobKey& key, OwnedJob* owned) {
   }
   const absl::Time now = SteadyNow();
   size_t taken = 0;
-  while (!owned->waiting.empty() && owned->runner->CanTake()) {
-    const Event event = std::move(owned->waiting.front());
+  while (!owned->waiting.empty() && owned->runner->CanTake() && (taken == 0 || SteadyNow() - now < kTurn)) {
+    const WaitingEvent one = std::move(owned->waiting.front());
     owned->waiting.pop_front();
-    Feed(key, owned, event);
+    Feed(key, owned, one.event);
     ++taken;
   }
+  // What it cannot take comes when a commit has ended.
+  if (!owned->waiting.empty() && owned->runner->CanTake()) turns_.Add(key);
   if (taken > 0) {
     owned->last_event = now;
     mailbox_.Release(key, taken);
@@ -258,7 +280,7 @@ void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
   surroundings_.metrics->CountStoreError();
   surroundings_.directory->Release(key);
   if (owned->runner != nullptr) owned->runner->Abandon(told);
-  for (const Event& event : owned->waiting) Refuse(event, told);
+  for (const WaitingEvent& one : owned->waiting) Refuse(one.event, told);
   mailbox_.Release(key, owned->waiting.size());
 }
 

@@ -17,12 +17,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/bytes/byte_ledger.h"
 #include "server/job/job.h"
 #include "server/job/rules/event.h"
 #include "server/loop/job_rows.h"
 #include "server/loop/job_runner.h"
 #include "server/loop/mailbox.h"
 #include "server/loop/output_receiver.h"
+#include "server/loop/turns.h"
 #include "server/metrics/metrics.h"
 #include "server/queue/quota_gate.h"
 #include "server/registry/job_key.h"
@@ -40,6 +42,8 @@ struct JobLoopSurroundings {
   JobRegistry* directory = nullptr;
   const Tenants* tenants = nullptr;
   QuotaGate* gate = nullptr;
+  // Null: nothing is charged.
+  ByteLedger* bytes = nullptr;
 };
 
 struct JobLoopOptions {
@@ -53,8 +57,8 @@ struct JobLoopOptions {
 };
 
 // One thread that owns some of the coordinator's jobs: it takes events out of the mailbox, steps their jobs, and
-// carries out the actions (JobRunner). A job is read from the store when an event for it comes, and dropped when it is
-// idle. Owned by JobLoops.
+// carries out the actions (JobRunner). Tenants take turns, so that one with many events does not make others wait. A job
+// is read from the store when an event for it comes, and dropped when it is idle. Owned by JobLoops.
 class JobLoop {
  public:
   JobLoop(JobLoopOptions options, JobLoopSurroundings surroundings);
@@ -62,7 +66,7 @@ class JobLoop {
   ~JobLoop();
 
   // Any thread. Gives an event to its job. Errors: those of Mailbox::Push.
-  absl::Status Push(const JobKey& key, Event event);
+  absl::Status Push(const JobKey& key, Event event, ByteCharge charge = {});
   // Any thread. Reads a job from the store before any event comes, so that its deadlines run; `done` is called on the
   // loop's thread. Errors: the store's, and DATA_LOSS if a row cannot be parsed.
   void Restore(const JobKey& key, std::function<void(absl::Status)> done);
@@ -76,12 +80,16 @@ class JobLoop {
   size_t mailbox_depth() const { return mailbox_.depth(); }
 
  private:
+  struct WaitingEvent {
+    Event event;
+    ByteCharge charge;
+  };
   // A job in this loop. While it is being read from the store it has no runner and its events wait.
   struct OwnedJob {
     // Tells a completion for an earlier life of the job in this loop from one for this.
     uint64_t life = 0;
     std::unique_ptr<JobRunner> runner;
-    std::deque<Event> waiting;
+    std::deque<WaitingEvent> waiting;
     std::function<void(absl::Status)> restored;
     // There is no such job, and what the store has of it is to go.
     bool is_purge = false;
@@ -101,8 +109,12 @@ class JobLoop {
   void StartPurge(const JobKey& key, uint64_t life, const AcquiredRows& rows);
   void OnPurged(const JobKey& key, uint64_t life, const absl::Status& status);
   void OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRows> rows);
+  std::shared_ptr<ByteAccount> AccountOf(const JobKey& key) const;
   absl::StatusOr<std::unique_ptr<Job>> MakeJob(const JobKey& key, const AcquiredRows& rows, absl::Time now) const;
   void OnCommitted(const JobKey& key, uint64_t life, uint64_t number, const absl::Status& status);
+  // Lets each tenant that waits have one turn.
+  void TakeTurns();
+  // A turn of the job: its events, for a short time.
   void Advance(const JobKey& key, OwnedJob* owned);
   void Feed(const JobKey& key, OwnedJob* owned, const Event& event);
   // Whether the tenant's quota has room for what the event asks for.
@@ -122,6 +134,7 @@ class JobLoop {
   OwnedJobs jobs_;
   uint64_t last_life_ = 0;
   std::set<std::pair<absl::Time, JobKey>> timers_;
+  Turns turns_;
 
   std::thread thread_;
 };

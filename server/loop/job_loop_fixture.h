@@ -142,7 +142,7 @@ class JobLoopTest : public ::testing::Test {
     options.idle_linger = idle_linger_;
     options.random_bytes = [](size_t count) { return std::string(count, 'r'); };
     return std::make_unique<JobLoop>(
-        std::move(options), JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_, &tenants_, &gate_});
+        std::move(options), JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_, &tenants_, &gate_, &bytes_});
   }
 
   static JoinRequested JoinOf(CallId call, uint32_t number, uint32_t wanted_size) {
@@ -232,6 +232,7 @@ class JobLoopTest : public ::testing::Test {
   }
 
   absl::Duration idle_linger_ = absl::Minutes(5);
+  ByteLedger bytes_;
   GatedStore store_;
   KeptOutputs outputs_;
   Tenants tenants_;

@@ -21,7 +21,9 @@ class JobLoops {
   JobLoops(size_t count, const JobLoopOptions& options, const JobLoopSurroundings& surroundings);
 
   // As JobLoop::Push.
-  absl::Status Push(const JobKey& key, Event event) { return LoopOf(key).Push(key, std::move(event)); }
+  absl::Status Push(const JobKey& key, Event event, ByteCharge charge = {}) {
+    return LoopOf(key).Push(key, std::move(event), std::move(charge));
+  }
 
   // Reads these jobs from the store; returns when all are there. One that cannot be read is logged and left out.
   void Restore(absl::Span<const JobKey> keys);

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "base/steady_time.h"
+#include "server/loop/event_bytes.h"
 #include "server/loop/job_rows.h"
 #include "spdlog/spdlog.h"
 
@@ -39,7 +40,7 @@ JobRunner::JobRunner(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revisi
       owner_(key_.Text()),
       job_(std::move(job)),
       owner_revision_(owner_revision),
-      surroundings_(surroundings),
+      surroundings_(std::move(surroundings)),
       committed_(std::move(committed)),
       formed_epoch_(job_->Summary().epoch()),
       ended_epoch_(formed_epoch_ == 0 ? 0 : formed_epoch_ - 1) {}
@@ -89,6 +90,8 @@ void JobRunner::CarryOut(Actions actions, bool is_look) {
   const bool is_durable = actions.persist.empty();
   // Heartbeats take no place in the queue.
   if (is_durable && actions.outputs.empty()) return;
+  const bool waits = !is_durable || !unfinished_.empty();
+  Charge(waits, &actions.outputs);
   if (is_durable && (unfinished_.empty() || (is_look && actions.outputs.size() == 1 && WaitsLong()))) {
     for (Output& output : actions.outputs) Deliver(std::move(output));
     return;
@@ -123,6 +126,22 @@ void JobRunner::Account(const std::vector<Output>& outputs) {
     if (const auto* send = std::get_if<Send>(&output)) CountEpochs(*send->message, &stall);
     if (const auto* close = std::get_if<CloseStream>(&output)) streams_.erase(close->stream);
     if (const auto* reply = std::get_if<Reply>(&output)) calls_.erase(reply->call);
+  }
+}
+
+void JobRunner::Charge(bool wait, std::vector<Output>* outputs) const {
+  if (surroundings_.bytes == nullptr) return;
+  const auto charge = [this](int64_t bytes) {
+    return std::make_shared<const ByteCharge>(surroundings_.bytes->Add(ByteKind::kOutgoing, bytes));
+  };
+  const Send* last = nullptr;
+  for (Output& output : *outputs) {
+    if (auto* send = std::get_if<Send>(&output)) {
+      send->charge = last != nullptr && last->message == send->message ? last->charge : charge(BytesOf(*send->message));
+      last = send;
+    } else if (auto* reply = std::get_if<Reply>(&output); reply != nullptr && wait) {
+      reply->charge = charge(BytesOf(*reply));
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/bytes/byte_account.h"
 #include "server/job/job.h"
 #include "server/loop/output_receiver.h"
 #include "server/metrics/metrics.h"
@@ -34,6 +35,8 @@ class JobRunner {
     Store* store = nullptr;
     OutputReceiver* output_receiver = nullptr;
     Metrics* metrics = nullptr;
+    // Shared by all that is charged to the job; null: nothing is.
+    std::shared_ptr<ByteAccount> bytes = nullptr;
   };
 
   // `committed(number, status)` is called on the store's thread for each commit; it has to bring both to OnCommitted.
@@ -72,6 +75,8 @@ class JobRunner {
   // The summary's row follows that of the record.
   void KeepSummary(StoreBatch* persist);
   void Account(const std::vector<Output>& outputs);
+  // Charges messages until the last worker has read them, and replies while they wait.
+  void Charge(bool wait, std::vector<Output>* outputs) const;
   void CountEpochs(const v1::CoordinatorMessage& message, std::string* stall);
   // `is_look`: it changes nothing, and somebody wants to see.
   void CarryOut(Actions actions, bool is_look);

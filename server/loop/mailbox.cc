@@ -4,21 +4,24 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "base/retry/retry_delay.h"
 #include "base/steady_time.h"
 
 namespace farandole {
 
-absl::Status Mailbox::Push(JobKey job, Event event) {
+absl::Status Mailbox::Push(JobKey job, Event event, ByteCharge charge) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (closed_) return absl::UnavailableError("the coordinator is stopping; retry");
   size_t& count = count_by_job_[job];
   if (count >= capacity_per_job_ && !std::holds_alternative<StreamClosed>(event)) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("job ", job.Text(), " has ", count, " events waiting, at most ", capacity_per_job_, " may wait"));
+    return WithRetryDelay(
+        absl::ResourceExhaustedError(absl::StrCat("job ", job.Text(), " has ", count, " events waiting, at most ",
+                                                  capacity_per_job_, " may wait")),
+        absl::Seconds(1));
   }
   ++count;
   ++depth_;
-  waiting_.letters.push_back({std::move(job), std::move(event)});
+  waiting_.letters.push_back({std::move(job), std::move(event), std::move(charge)});
   has_mail_.notify_one();
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/bytes/byte_account.h"
 #include "server/job/rules/event.h"
 #include "server/registry/job_key.h"
 
@@ -26,6 +27,8 @@ class Mailbox {
   struct Letter {
     JobKey job;
     Event event;
+    // What the event takes in memory, until its Step.
+    ByteCharge charge = {};
   };
   struct Delivery {
     std::vector<std::function<void()>> completions;
@@ -38,9 +41,9 @@ class Mailbox {
 
   // Puts an event in. A StreamClosed is taken even above the capacity: there is one for each open stream at most, and a
   // job that misses it would keep a dead worker.
-  //   RESOURCE_EXHAUSTED  the job has as many events waiting as may wait (both named)
+  //   RESOURCE_EXHAUSTED  the job has as many events waiting as may wait (both named); retry in a second
   //   UNAVAILABLE         the mailbox is closed: the coordinator stops
-  absl::Status Push(JobKey job, Event event);
+  absl::Status Push(JobKey job, Event event, ByteCharge charge = {});
   // Puts in a call to be made on the loop's thread, also after Close. As many as the loop has unfinished calls.
   void Post(std::function<void()> completion);
   // No event is taken from now on; those that wait are still delivered.

@@ -33,6 +33,9 @@ enum Row : size_t {
   kStepSeconds,
   kMailboxEvents,
   kMailboxRefusals,
+  kHeldBytes,
+  kHeldRatio,
+  kSheds,
   kDeniedCalls,
   kRefusedConnections,
   kSignedTokens,
@@ -79,6 +82,15 @@ constexpr MetricRow kRows[] = {
     {kHistogram, "farandole_step_seconds", "", "Time that one decision about a job takes."},
     {kGauge, "farandole_mailbox_events", "", "Events that wait for their decision."},
     {kCounter, "farandole_mailbox_refusals_total", "", "Events refused because a job's mailbox was full."},
+    {kGauge, "farandole_held_bytes", "tenant, kind",
+     "Bytes in memory on behalf of a tenant, of those that its limits count; tenant=\"\": of all tenants together."},
+    {kGauge, "farandole_held_ratio", "tenant, pool",
+     "How much of its limit a tenant has: of messages on their way (queued), of messages that wait for room (paused), "
+     "and of what its jobs keep (kept); tenant=\"\": all tenants together. Observers are refused above 0.5, those who "
+     "join above 0.75."},
+    {kCounter, "farandole_sheds_total", "tenant, kind",
+     "What was refused, left out or ended because a tenant had no room: messages that had to wait and calls (events), "
+     "streams of workers that do not read (outgoing) or that send too much (paused), and what jobs would have kept."},
     {kCounter, "farandole_denied_calls_total", "",
      "Calls without a valid token, or without the right to what they ask."},
     {kCounter, "farandole_refused_connections_total", "",
@@ -152,6 +164,9 @@ Metrics::Metrics(absl::string_view version, absl::Time started)
       queued_workers_(&Gauges(kQueuedWorkers)),
       negotiation_(&Counters(kNegotiationMessages)),
       gpus_{&Gauges(kJobGpus), &Gauges(kJobGpuBusy), &Gauges(kJobGpuMemoryUsed), &Gauges(kJobGpuMemory)},
+      held_bytes_(&Gauges(kHeldBytes)),
+      held_ratio_(&Gauges(kHeldRatio)),
+      sheds_(&Counters(kSheds)),
       other_jobs_(&negotiation_->Add({{"tenant", ""}, {"job", ""}})) {
   AddTypes<v1::WorkerMessage>(Counters(kMessagesReceived), &received_);
   AddTypes<v1::CoordinatorMessage>(Counters(kMessagesSent), &sent_);
@@ -271,6 +286,26 @@ void Metrics::ShowGpus(const std::map<JobKey, v1::GpuUsage>& jobs) {
       row[i]->Set(values[i]);
     }
   }
+}
+
+void Metrics::ShowBytes(const ByteLedger& ledger) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto show = [this](const std::string& tenant, const ByteAccount& account) {
+    for (size_t i = 0; i < kByteKinds; ++i) {
+      const auto kind = static_cast<ByteKind>(i);
+      const prometheus::Labels labels = {{"tenant", tenant}, {"kind", NameOf(kind)}};
+      held_bytes_->Add(labels).Set(static_cast<double>(account.held(kind)));
+      prometheus::Counter& sheds = sheds_->Add(labels);
+      sheds.Increment(static_cast<double>(account.sheds(kind)) - sheds.Value());
+    }
+    for (const auto& [pool, name] : {std::pair(BytePool::kQueued, "queued"), std::pair(BytePool::kPaused, "paused"),
+                                     std::pair(BytePool::kKept, "kept")}) {
+      held_ratio_->Add({{"tenant", tenant}, {"pool", name}})
+          .Set(static_cast<double>(account.held(pool)) / static_cast<double>(account.limit(pool)));
+    }
+  };
+  show("", ledger.process());
+  ledger.ForEachTenant(show);
 }
 
 void Metrics::ShowStore(bool is_writable) { store_writable_->Set(is_writable ? 1 : 0); }

@@ -22,6 +22,7 @@
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
+#include "server/bytes/byte_ledger.h"
 #include "server/registry/job_key.h"
 #include "server/registry/job_registry.h"
 
@@ -92,6 +93,7 @@ class Metrics {
   void ShowJobs(const JobRegistry& registry);
   void ShowMailboxDepth(size_t events);
   void ShowStore(bool is_writable);
+  void ShowBytes(const ByteLedger& ledger);
 
   // All metrics in Prometheus' text format 0.0.4.
   std::string Text() const;
@@ -148,6 +150,9 @@ class Metrics {
   prometheus::Family<prometheus::Gauge>* queued_workers_;
   prometheus::Family<prometheus::Counter>* negotiation_;
   std::array<prometheus::Family<prometheus::Gauge>*, kGpuRows> gpus_;
+  prometheus::Family<prometheus::Gauge>* held_bytes_;
+  prometheus::Family<prometheus::Gauge>* held_ratio_;
+  prometheus::Family<prometheus::Counter>* sheds_;
 
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   std::mutex mutex_;

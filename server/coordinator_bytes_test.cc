@@ -1,0 +1,128 @@
+// The bounds of what a coordinator holds in memory for a tenant: who is refused, with which words, and who is not.
+
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/retry/retry_delay.h"
+#include "base/steady_time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/coordinator_fixture.h"
+#include "server/testing/http_get.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::HasSubstr;
+
+class CoordinatorBytesTest : public CoordinatorFixture {
+ protected:
+  CoordinatorBytesTest() { options_.http = "127.0.0.1:0"; }
+
+  std::string TokenOf(const std::string& tenant) {
+    v1::CreateTenantRequest request;
+    request.set_tenant(tenant);
+    request.set_idempotency_key(absl::StrCat("make ", tenant));
+    const absl::StatusOr<v1::CreateTenantResponse> made = Client().CreateTenant(request);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? made->token() : "";
+  }
+
+  // The value of a row of /metrics, or -1.
+  double Metric(const std::string& row) const {
+    const std::string text = HttpGet(coordinator_->http_address(), "/metrics", coordinator_->token()).body();
+    const size_t at = text.find(row + " ");
+    double value = -1;
+    if (at == std::string::npos) return value;
+    const size_t begin = at + row.size() + 1;
+    EXPECT_TRUE(absl::SimpleAtod(text.substr(begin, text.find('\n', begin) - begin), &value)) << row;
+    return value;
+  }
+  static std::string Held(const std::string& tenant, const std::string& kind) {
+    return absl::StrCat("farandole_held_bytes{kind=\"", kind, "\",tenant=\"", tenant, "\"}");
+  }
+
+  // A tensor of as many shapes; each takes some 60 bytes in memory.
+  static v1::WorkerMessage LargeReady(const TestWorker& worker, const std::string& name, int shapes) {
+    v1::WorkerMessage message = worker.ReadyFor(name, {});
+    for (int i = 0; i < shapes; ++i) message.mutable_ready()->add_grouped_shapes()->add_dims(i);
+    return message;
+  }
+};
+
+TEST_F(CoordinatorBytesTest, AJobsTensorsThatOthersHaveNotStatedHaveABound) {
+  options_.bytes.tenant_kept = 8 << 20;
+  Start();
+  const auto workers = Train("train", 2);
+  int told = 0;
+  for (; told < 4000; ++told) {
+    ASSERT_TRUE(workers[0]->Send(LargeReady(*workers[0], absl::StrCat("name", told), 300)));
+    if (Metric(Held("default", "names")) > (3.9 * (1 << 20))) break;
+  }
+  ASSERT_LT(told, 4000) << "the bound is 4 MiB";
+  for (int more = 0; more < 20; ++more)
+    ASSERT_TRUE(workers[0]->Send(LargeReady(*workers[0], absl::StrCat("more", more), 300)));
+  const absl::StatusOr<v1::CoordinatorMessage> refused =
+      workers[0]->Await([](const v1::CoordinatorMessage& one) { return one.has_mismatch(); });
+  ASSERT_TRUE(refused.ok()) << refused.status();
+  EXPECT_THAT(refused->mismatch().sentence(), HasSubstr("rank 0 adds a name for which there is no room: job train of "
+                                                        "tenant default has 4.0 MiB of memory of its jobs"));
+  EXPECT_LE(Metric(Held("default", "names")), 4 << 20);
+  EXPECT_GT(Metric("farandole_sheds_total{kind=\"names\",tenant=\"default\"}"), 0);
+  // A rank that agrees with what is there is not refused, and its answer makes room.
+  ASSERT_TRUE(workers[1]->Send(LargeReady(*workers[1], "name0", 300)));
+  for (const auto& worker : workers) {
+    EXPECT_TRUE(worker->Await([](const v1::CoordinatorMessage& one) { return one.has_slot_assigned(); }).ok());
+  }
+  Leave(workers);
+  EXPECT_EQ(Metric(Held("", "names")), 0);
+  EXPECT_EQ(Metric(Held("", "events")), 0);
+  EXPECT_EQ(Metric(Held("", "outgoing")), 0);
+}
+
+TEST_F(CoordinatorBytesTest, ATenantThatIsFullDoesNotMakeAnotherWait) {
+  options_.bytes.tenant_kept = 8 << 20;
+  Start();
+  const std::string greedy = TokenOf("greedy"), quiet = TokenOf("quiet");
+  const auto flood = Train("flood", 2, greedy);
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_TRUE(flood[0]->Send(LargeReady(*flood[0], absl::StrCat("name", i), 300)));
+  const auto workers = Train("train", 2, quiet);
+  AgreeOn("grad/0", workers);
+  Leave(workers);
+  EXPECT_LE(Metric(Held("greedy", "names")), 4 << 20);
+  EXPECT_EQ(Metric("farandole_sheds_total{kind=\"names\",tenant=\"quiet\"}"), 0);
+}
+
+TEST_F(CoordinatorBytesTest, AMessageThatIsLargerThanAllThatAWorkerMayHaveEndsItsStreamForGood) {
+  options_.bytes.tenant_queued = 1 << 20;
+  Start();
+  const auto workers = Train("train", 1);
+  ASSERT_TRUE(workers[0]->Send(LargeReady(*workers[0], "large", 10'000)));
+  const absl::Status end = workers[0]->End();
+  EXPECT_EQ(end.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(end.message()), HasSubstr("a worker of job train of tenant default: "));
+  EXPECT_THAT(std::string(end.message()), HasSubstr("of events at once; 256.0 KiB is the most"));
+}
+
+TEST_F(CoordinatorBytesTest, AWorkerThatDoesNotReadIsCutOffAndMayComeBack) {
+  options_.bytes.tenant_queued = 1 << 20;
+  Start();
+  const auto workers = Train("train", 2);
+  AgreeOn("known", workers);
+  // Each is answered with the slot, and nobody reads the answers; gRPC's own windows take the first ones.
+  const absl::Time until = SteadyNow() + absl::Seconds(60);
+  while (workers[0]->Send(workers[0]->ReadyFor("known", {4, 8})) && SteadyNow() < until) {
+  }
+  const absl::Status end = workers[0]->End();
+  EXPECT_EQ(end.code(), absl::StatusCode::kResourceExhausted) << end;
+  EXPECT_THAT(std::string(end.message()), HasSubstr("the worker does not read: "));
+  EXPECT_GT(Metric("farandole_sheds_total{kind=\"outgoing\",tenant=\"default\"}"), 0);
+  workers[0]->Attach(1);
+  AgreeOn("after", workers);
+  Leave(workers);
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,24 @@
+#ifndef FARANDOLE_SERVER_LOOP_EVENT_BYTES_H_
+#define FARANDOLE_SERVER_LOOP_EVENT_BYTES_H_
+
+#include <cstdint>
+
+#include "google/protobuf/message.h"
+#include "server/bytes/byte_kind.h"
+#include "server/job/rules/actions.h"
+#include "server/job/rules/event.h"
+
+namespace farandole {
+
+// What an event takes in memory while it waits, with its place in the queues.
+int64_t BytesOf(const Event& event);
+// As an event, or as a message that waits for a worker.
+int64_t BytesOf(const google::protobuf::Message& message);
+int64_t BytesOf(const Reply& reply);
+
+// Whose call it is: of a running job, of those who want to join or launch, or of an observer.
+ByteClass ClassOf(const Event& event);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_LOOP_EVENT_BYTES_H_

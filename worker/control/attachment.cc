@@ -1,5 +1,6 @@
 #include "worker/control/attachment.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -193,7 +194,7 @@ void Attachment::Lost(const grpc::Status& cause) {
       GiveUp();
     });
   }
-  retry_timer_ = loop_->RunAfter(backoff_.Next(), [this] {
+  retry_timer_ = loop_->RunAfter(std::max(backoff_.Next(), DelayOf(cause)), [this] {
     retry_timer_ = 0;
     RetryNow();
   });
@@ -239,6 +240,8 @@ void Attachment::GiveUp() {
     gave_up_while_open_ = stream_ != nullptr && proof_timer_ != 0;
   }
   if (gave_up_while_open_) return;
+  if (last_cause_.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED)
+    return End(Explain(options_.where, "has had no room for this worker", last_cause_));
   const bool unknown = last_cause_.error_code() == grpc::StatusCode::NOT_FOUND;
   End(absl::UnavailableError(absl::StrCat("coordinator ", options_.where.address,
                                           unknown ? " has not known this worker for " : " has been unreachable for ",

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "base/retry/retry_delay.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
 
@@ -116,9 +117,16 @@ bool IsPassing(const grpc::Status& status) {
     case grpc::StatusCode::INTERNAL:
     case grpc::StatusCode::UNKNOWN:
       return true;
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return RetryDelayIn(status.error_details()).has_value();
     default:
       return false;
   }
+}
+
+absl::Duration DelayOf(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) return absl::ZeroDuration();
+  return RetryDelayIn(status.error_details()).value_or(absl::ZeroDuration());
 }
 
 bool MayBeTlsFault(const grpc::Status& status) {

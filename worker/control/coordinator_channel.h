@@ -57,9 +57,12 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const CoordinatorAddr
 // Gives the call its token, and the time for which it may last from its start on (InfiniteDuration: any).
 void PrepareCall(const CoordinatorAddress& where, absl::Duration limit, grpc::ClientContext* context);
 
-// Whether the same call may go well later: the coordinator was unreachable, draining or being restarted, as opposed to
-// having said no.
+// Whether the same call may go well later: the coordinator was unreachable, draining or being restarted, or has no room
+// now, as opposed to having said no.
 bool IsPassing(const grpc::Status& status);
+
+// After which time it says that it may have room: RESOURCE_EXHAUSTED with google.rpc.RetryInfo. Zero: it does not say.
+absl::Duration DelayOf(const grpc::Status& status);
 
 // Whether a handshake of our own (tls_probe.h) may tell more about why the call failed: there was a connection, and the
 // two sides did not understand each other.

@@ -119,8 +119,9 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
       const absl::Status fault = FindTlsFault({where.address, where.tls_ca_pem, where.tls_ca_origin}, kTlsPatience);
       if (!fault.ok()) return fault;
     }
-    const absl::Duration delay = backoff.Next();
+    const absl::Duration delay = std::max(backoff.Next(), DelayOf(call->status()));
     if (SteadyNow() + delay >= deadline) {
+      if (DelayOf(call->status()) > absl::ZeroDuration()) return ExplainJoin(where, request, call->status());
       return absl::UnavailableError(absl::StrCat("coordinator ", where.address, " has been unreachable for ",
                                                  absl::FormatDuration(timeout), ": ", PlainCause(call->status())));
     }

@@ -18,6 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "base/retry/retry_delay.h"
+#include "base/steady_time.h"
 #include "gtest/gtest.h"
 #include "worker/control/scripted_coordinator.h"
 #include "worker/control/worker_under_test.h"
@@ -186,6 +188,26 @@ TEST(CoordinatorClientTest, AJoinIsTriedAgainWhileTheCoordinatorStarts) {
   starting.join();
   EXPECT_TRUE(started.ok()) << started;
   EXPECT_EQ(asked, 3);
+}
+
+grpc::Status Full() {
+  const absl::Status status = WithRetryDelay(absl::ResourceExhaustedError("the tenant is full"), absl::Milliseconds(300));
+  return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the tenant is full", ErrorDetailsOf(status));
+}
+
+TEST(CoordinatorClientTest, AJoinForWhichThereIsNoRoomWaitsAsLongAsTheCoordinatorSays) {
+  ScriptedCoordinator coordinator;
+  std::atomic<int> asked = 0;
+  coordinator.on_join = [&](const v1::JoinRequest&, v1::JoinResponse*) {
+    return ++asked == 1 ? Full() : grpc::Status::OK;
+  };
+  EXPECT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  const absl::Time began = SteadyNow();
+  const absl::Status started = worker.Start();
+  EXPECT_TRUE(started.ok()) << started;
+  EXPECT_EQ(asked, 2);
+  EXPECT_GE(SteadyNow() - began, absl::Milliseconds(300));
 }
 
 TEST(CoordinatorClientTest, AProcessIsDismissedByWordsAndACallThatWasCutOffIsRepeated) {

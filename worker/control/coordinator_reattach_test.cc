@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "base/retry/retry_delay.h"
 #include "gtest/gtest.h"
 #include "worker/control/coordinator_client.h"
 #include "worker/control/scripted_coordinator.h"
@@ -191,6 +192,24 @@ TEST_P(PassingErrorTest, OpensTheStreamAnew) {
 INSTANTIATE_TEST_SUITE_P(Codes, PassingErrorTest,
                          testing::Values(grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::CANCELLED,
                                          grpc::StatusCode::INTERNAL, grpc::StatusCode::UNKNOWN));
+
+TEST(CoordinatorReattachTest, AStreamForWhichThereIsNoRoomIsOpenedAnew) {
+  const absl::Status full = WithRetryDelay(absl::ResourceExhaustedError("it does not read"), absl::Milliseconds(200));
+  ScriptedCoordinator coordinator;
+  std::atomic<int> streams = 0;
+  coordinator.on_attach = [&](ScriptedCoordinator::Stream* stream) {
+    if (++streams == 1) return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "full", ErrorDetailsOf(full));
+    return coordinator.ReadAll(stream);
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  ASSERT_TRUE(worker.Start().ok());
+  bool in_time = false;
+  worker.attachments.Pop(&in_time);
+  EXPECT_TRUE(in_time);
+  EXPECT_TRUE(coordinator.messages.Pop().has_hello());
+  EXPECT_EQ(worker.ends.size(), 0u);
+}
 
 TEST(CoordinatorReattachTest, AStreamClosedInOrderEndsTheWorkerWithOk) {
   ScriptedCoordinator coordinator;

@@ -120,8 +120,9 @@ absl::StatusOr<std::string> ServiceClient::Call(const Request& request, const In
           FindTlsFault({where.address, where.tls_ca_pem, where.tls_ca_origin, where.tls_server_name}, kTlsPatience);
       if (!fault.ok()) return fault;
     }
-    const absl::Duration pause = backoff.Next();
-    const bool may_pass = is_silent || status.error_code() == grpc::StatusCode::UNAVAILABLE;
+    const absl::Duration pause = std::max(backoff.Next(), DelayOf(status));
+    const bool may_pass =
+        is_silent || status.error_code() == grpc::StatusCode::UNAVAILABLE || DelayOf(status) > absl::ZeroDuration();
     if (!may_pass || SteadyNow() + pause > end) {
       if (!is_silent) return Explain(caller, request.refusal, status);
       return absl::UnavailableError(

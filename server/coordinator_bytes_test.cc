@@ -86,8 +86,7 @@ TEST_F(CoordinatorBytesTest, ATenantThatIsFullDoesNotMakeAnotherWait) {
   Start();
   const std::string greedy = TokenOf("greedy"), quiet = TokenOf("quiet");
   const auto flood = Train("flood", 2, greedy);
-  for (int i = 0; i < 1000; ++i)
-    ASSERT_TRUE(flood[0]->Send(LargeReady(*flood[0], absl::StrCat("name", i), 300)));
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(flood[0]->Send(LargeReady(*flood[0], absl::StrCat("name", i), 300)));
   const auto workers = Train("train", 2, quiet);
   AgreeOn("grad/0", workers);
   Leave(workers);

@@ -14,7 +14,7 @@ constexpr char kRetryInfo[] = "type.googleapis.com/google.rpc.RetryInfo";
 constexpr absl::Duration kLongest = absl::Minutes(1);
 
 std::optional<absl::Duration> Parse(const std::string& bytes) {
-  v1::RetryInfo info;
+  v1::RetryDelay info;
   if (!info.ParseFromString(bytes) || !info.has_retry_delay()) return std::nullopt;
   const absl::Duration delay =
       absl::Seconds(info.retry_delay().seconds()) + absl::Nanoseconds(info.retry_delay().nanos());
@@ -24,7 +24,7 @@ std::optional<absl::Duration> Parse(const std::string& bytes) {
 }  // namespace
 
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay) {
-  v1::RetryInfo info;
+  v1::RetryDelay info;
   const int64_t seconds = absl::ToInt64Seconds(delay);
   info.mutable_retry_delay()->set_seconds(seconds);
   info.mutable_retry_delay()->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(delay - absl::Seconds(seconds))));

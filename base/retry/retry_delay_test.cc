@@ -21,8 +21,7 @@ TEST(RetryDelayTest, OtherErrorsAreFinal) {
 TEST(RetryDelayTest, DetailsThatCannotBeReadSayNothing) {
   EXPECT_EQ(RetryDelayIn(""), std::nullopt);
   EXPECT_EQ(RetryDelayIn("\xff\xff\xff"), std::nullopt);
-  const std::string whole =
-      ErrorDetailsOf(WithRetryDelay(absl::ResourceExhaustedError("full"), absl::Seconds(2)));
+  const std::string whole = ErrorDetailsOf(WithRetryDelay(absl::ResourceExhaustedError("full"), absl::Seconds(2)));
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) EXPECT_EQ(RetryDelayIn(whole.substr(0, bytes)), std::nullopt);
 }
 

@@ -85,7 +85,8 @@ constexpr ServeSetting kSettings[] = {
      "one job may have half of it",
      nullptr, &O::tenant_kept_mib, 8, kMostMib},
     {"--queued-mib", "FARANDOLE_QUEUED_MIB", "MiB", "512",
-     "Memory of all tenants' messages that are on their way; when it is full, those tenants feel it that have more than "
+     "Memory of all tenants' messages that are on their way; when it is full, those tenants feel it that have more "
+     "than "
      "their equal part",
      nullptr, &O::queued_mib, 8, kMostMib},
     {"--kept-mib", "FARANDOLE_KEPT_MIB", "MiB", "2048", "Memory of what all tenants' jobs keep, likewise", nullptr,

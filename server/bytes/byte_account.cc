@@ -130,11 +130,10 @@ absl::Status ByteAccount::Refusal(ByteKind kind, int64_t bytes, ByteClass who) c
     return absl::ResourceExhaustedError(
         absl::StrCat(name_, ": ", Show(bytes), " of ", NameOf(kind), " at once; ", limits));
   }
-  return WithRetryDelay(
-      absl::ResourceExhaustedError(absl::StrCat(name_, " has ", Show(held(pool)), " of ", Describe(pool),
-                                                ", and ", Show(bytes), " of ", NameOf(kind), " come; ", limits,
-                                                "; retry in ", absl::FormatDuration(kRetryDelay))),
-      kRetryDelay);
+  return WithRetryDelay(absl::ResourceExhaustedError(absl::StrCat(
+                            name_, " has ", Show(held(pool)), " of ", Describe(pool), ", and ", Show(bytes), " of ",
+                            NameOf(kind), " come; ", limits, "; retry in ", absl::FormatDuration(kRetryDelay))),
+                        kRetryDelay);
 }
 
 bool ByteAccount::IsOver(BytePool pool) const {
@@ -153,7 +152,7 @@ void ByteAccount::AwaitRoom(BytePool pool, int64_t bytes, std::function<void()> 
     full->waiters_.push_back({pool, at_most(), std::move(wake)});
     full->has_waiters_ = true;
   }
-  // What was released before nobody was woken for.
+  // Releases before this moment have woken nobody.
   full->Wake();
 }
 

@@ -46,9 +46,9 @@ class ByteCharge {
   int64_t bytes_ = 0;
 };
 
-// The bytes of one stream, job or tenant, or of the process: a leaf's bytes count in all accounts above it. A charge and
-// its release cost a few atomic additions for each of these (at most four). Thread-safe; no lock but for those who wait
-// for room. Shared by its charges and by the accounts below it.
+// The bytes of one stream, job or tenant, or of the process: a leaf's bytes count in all accounts above it. A charge
+// and its release cost a few atomic additions for each of these (at most four). Thread-safe; no lock but for those who
+// wait for room. Shared by its charges and by the accounts below it.
 class ByteAccount : public std::enable_shared_from_this<ByteAccount> {
  public:
   using Limits = std::array<int64_t, kBytePools>;
@@ -60,7 +60,8 @@ class ByteAccount : public std::enable_shared_from_this<ByteAccount> {
 
   // Charges the bytes, if there is room for `who` in this account and in those above it. The process's account has room
   // for a tenant that holds no more than the limit divided by the number of tenants that hold something.
-  //   RESOURCE_EXHAUSTED  there is not: whose bytes, how many, the limit, and when to try again (RetryDelayOf). An error
+  //   RESOURCE_EXHAUSTED  there is not: whose bytes, how many, the limit, and when to try again (RetryDelayOf). An
+  //   error
   //                       without that time is final: the bytes are more than the limit
   absl::Status Take(ByteKind kind, int64_t bytes, ByteClass who, ByteCharge* charge);
   // Charges them whether there is room or not: for what cannot be refused, and makes others be refused.
@@ -94,7 +95,7 @@ class ByteAccount : public std::enable_shared_from_this<ByteAccount> {
   absl::Status Count(ByteKind kind, int64_t bytes, ByteClass who);
   // For all accounts from here on; `bytes` may be negative.
   void Change(ByteKind kind, int64_t bytes);
-  // For this account. What it holds from now on.
+  // For this account alone. Returns the new sum.
   int64_t ChangeHere(ByteKind kind, int64_t bytes);
   // `held` with what is asked for; `below`: held by the account below.
   bool HasRoomFor(ByteClass who, BytePool pool, int64_t held, int64_t below) const;

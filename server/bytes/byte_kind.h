@@ -6,7 +6,7 @@
 
 namespace farandole {
 
-// What the coordinator holds in memory on behalf of a job.
+// Kinds of memory that the coordinator holds on behalf of a job.
 enum class ByteKind : uint8_t {
   // Messages and calls that wait for their Step.
   kEvents,
@@ -16,13 +16,13 @@ enum class ByteKind : uint8_t {
   kPaused,
   // Statements about tensors that some ranks have made and others have not, and slots.
   kNames,
-  // What ranks have said of a stall, and for `farandole diagnose`.
+  // Reports of ranks about a stall, and evidence for `farandole diagnose`.
   kReports,
   // The last hour of each rank's measurements.
   kMeasurements,
   // Recorded timelines.
   kTimelines,
-  // What programs log of themselves.
+  // Values that programs log of themselves.
   kLogged,
 };
 inline constexpr size_t kByteKinds = 8;
@@ -38,7 +38,7 @@ constexpr BytePool PoolOf(ByteKind kind) {
 
 // As metrics call it.
 constexpr const char* NameOf(ByteKind kind) {
-  constexpr const char* kNames[kByteKinds] = {"events",  "outgoing",     "paused",   "names",
+  constexpr const char* kNames[kByteKinds] = {"events",  "outgoing",     "paused",    "names",
                                               "reports", "measurements", "timelines", "logged"};
   return kNames[static_cast<size_t>(kind)];
 }

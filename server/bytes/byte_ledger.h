@@ -20,15 +20,15 @@ namespace farandole {
 struct ByteLimits {
   // Messages on their way: to the jobs, and to workers.
   int64_t tenant_queued = 64 << 20;
-  // What jobs keep.
+  // All that jobs keep.
   int64_t tenant_kept = 256 << 20;
   int64_t queued = 512 << 20;
   int64_t kept = int64_t{2} << 30;
 };
 
 // The bytes that the coordinator holds on behalf of each tenant and job (decision 30). Accounts are made when they are
-// asked for first. Those of tenants stay, since their number has a bound; those of jobs go with their last charge. Owned
-// by the coordinator; thread-safe. Accounts may outlive it.
+// asked for first. Those of tenants stay, since their number has a bound; those of jobs go with their last charge.
+// Owned by the coordinator; thread-safe. Accounts may outlive it.
 class ByteLedger {
  public:
   explicit ByteLedger(const ByteLimits& limits = {});

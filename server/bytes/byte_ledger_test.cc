@@ -64,15 +64,13 @@ TEST(ByteLedgerTest, ARefusalSaysWhoseHowMuchTheLimitAndWhenToRetry) {
   ByteLedger ledger(limits);
   const ByteCharge first = ledger.Job("vision", "train")->Add(ByteKind::kEvents, 32 << 20);
   ByteCharge charge;
-  const absl::Status full =
-      ledger.Job("vision", "train")->Take(ByteKind::kEvents, 1 << 20, ByteClass::kJob, &charge);
+  const absl::Status full = ledger.Job("vision", "train")->Take(ByteKind::kEvents, 1 << 20, ByteClass::kJob, &charge);
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(full.message(),
             "job train of tenant vision has 32.0 MiB of messages on their way, and 1.0 MiB of events come; 32.0 MiB is "
             "the most; retry in 1s");
   EXPECT_EQ(RetryDelayOf(full), absl::Seconds(1));
-  const absl::Status large =
-      ledger.Job("vision", "other")->Take(ByteKind::kEvents, 40 << 20, ByteClass::kJob, &charge);
+  const absl::Status large = ledger.Job("vision", "other")->Take(ByteKind::kEvents, 40 << 20, ByteClass::kJob, &charge);
   EXPECT_EQ(large.message(), "job other of tenant vision: 40.0 MiB of events at once; 32.0 MiB is the most");
   EXPECT_EQ(RetryDelayOf(large), std::nullopt) << "it never fits";
 }

@@ -15,7 +15,7 @@ namespace farandole {
 class MemoryBudget {
  public:
   explicit MemoryBudget(int64_t bytes) : left_(bytes) {}
-  // What one job takes of `whole`, within what its account has for observers.
+  // One job's part of `whole`, within the room that its account has for observers.
   MemoryBudget(std::shared_ptr<MemoryBudget> whole, std::shared_ptr<ByteAccount> account, ByteKind kind)
       : whole_(std::move(whole)), charge_(std::move(account), kind), left_(0) {}
   MemoryBudget(const MemoryBudget&) = delete;

@@ -79,10 +79,10 @@ void AttachStream::Pause() {
   paused_ = account_->Add(ByteKind::kPaused, bytes);
   if (account_->IsOver(BytePool::kPaused)) {
     account_->CountShed(ByteKind::kPaused);
-    return Fail(WithRetryDelay(
-        absl::ResourceExhaustedError(absl::StrCat("tenant ", key_.tenant, " has too many messages that wait for room: ",
-                                                  account_->limit(BytePool::kPaused), " bytes of a stream are the most")),
-        kRetryDelay));
+    return Fail(WithRetryDelay(absl::ResourceExhaustedError(
+                                   absl::StrCat("tenant ", key_.tenant, " has too many messages that wait for room: ",
+                                                account_->limit(BytePool::kPaused), " bytes of a stream are the most")),
+                               kRetryDelay));
   }
   const auto resume = [weak = weak_from_this()](bool) {
     if (const std::shared_ptr<AttachStream> stream = weak.lock()) stream->Resume();
@@ -213,8 +213,9 @@ absl::Status AttachStream::CheckQueue(const SharedCharge& charge) const {
                                                      " bytes wait for it, and ", most, " are the most that may"));
   }
   if (queued_bytes_ <= kBacklogBytes || !account_->IsOver(BytePool::kQueued)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("the worker does not read: ", queued_bytes_,
-                                                   " bytes wait for it, and its job or its tenant has no room for more"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the worker does not read: ", queued_bytes_,
+                   " bytes wait for it, and its job or its tenant has no room for more"));
 }
 
 void AttachStream::ClearQueue() {
@@ -293,14 +294,13 @@ void AttachStream::OnWriteDone(bool ok) {
 
 void AttachStream::CancelAfter(absl::Duration delay, grpc::Alarm* alarm, bool only_unopened) {
   // gRPC adds the span to the monotonic clock.
-  alarm->Set(SpanOf(delay),
-             [weak = weak_from_this(), only_unopened](bool due) {
-               const std::shared_ptr<AttachStream> stream = due ? weak.lock() : nullptr;
-               if (stream == nullptr) return;
-               absl::MutexLock lock(&stream->mutex_);
-               if (stream->context_ == nullptr || (only_unopened && stream->id_ != 0)) return;
-               stream->context_->TryCancel();
-             });
+  alarm->Set(SpanOf(delay), [weak = weak_from_this(), only_unopened](bool due) {
+    const std::shared_ptr<AttachStream> stream = due ? weak.lock() : nullptr;
+    if (stream == nullptr) return;
+    absl::MutexLock lock(&stream->mutex_);
+    if (stream->context_ == nullptr || (only_unopened && stream->id_ != 0)) return;
+    stream->context_->TryCancel();
+  });
 }
 
 void AttachStream::OnDone() {

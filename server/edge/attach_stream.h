@@ -27,13 +27,13 @@ namespace farandole {
 // One worker's Attach stream. Shared by gRPC (until OnDone), by the StreamTable, and by threads that are sending; after
 // OnDone it is an empty shell in which nothing happens. Messages go to the mailbox of the job that `hello` named.
 //
-// Where the job's account has no room for a message (ByteLedger), the stream reads no further until there is, and so the
-// worker's own queue fills.
+// Where the job's account has no room for a message (ByteLedger), the stream reads no further until there is, and so
+// the worker's own queue fills.
 //
-// Ends by the job's CloseStream, or by itself: RESOURCE_EXHAUSTED if a queue is full (the worker may attach again, after
-// the time that the status says) or if a message is larger than what one may have, INVALID_ARGUMENT if the first message
-// is not `hello`, UNAUTHENTICATED if its token has ended, UNAVAILABLE if the coordinator stops; in these cases the job
-// gets a StreamClosed.
+// Ends by the job's CloseStream, or by itself: RESOURCE_EXHAUSTED if a queue is full (the worker may attach again,
+// after the time that the status says) or if a message is larger than what one may have, INVALID_ARGUMENT if the first
+// message is not `hello`, UNAUTHENTICATED if its token has ended, UNAVAILABLE if the coordinator stops; in these cases
+// the job gets a StreamClosed.
 class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
                      public std::enable_shared_from_this<AttachStream> {
  public:

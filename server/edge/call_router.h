@@ -79,7 +79,7 @@ class CallRouter {
   // Of launches that wait, which answer in the place of their jobs. To be set before there are calls; outlives it.
   void SetQueue(LaunchQueue* queue) { queue_ = queue; }
   LaunchQueue* queue() { return queue_; }
-  // What is charged to the jobs; null: nothing is. To be set before there are calls; outlives it.
+  // The ledger that jobs are charged in; null: nothing is charged. To be set before there are calls; outlives it.
   void SetBytes(ByteLedger* bytes) { bytes_ = bytes; }
   ByteLedger* bytes() { return bytes_; }
 

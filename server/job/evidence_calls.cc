@@ -144,8 +144,7 @@ void EvidenceCalls::On(const FlightReported& event) {
 void EvidenceCalls::Take(uint32_t rank, const v1::Evidence& evidence) {
   for (Waiting& waiting : waiting_) {
     if (waiting.inquiry != evidence.inquiry() || waiting.unanswered.erase(rank) == 0) continue;
-    const absl::Status room =
-        waiting.charge.Grow(static_cast<int64_t>(evidence.SpaceUsedLong()), ByteClass::kObserver);
+    const absl::Status room = waiting.charge.Grow(static_cast<int64_t>(evidence.SpaceUsedLong()), ByteClass::kObserver);
     if (room.ok()) {
       waiting.evidence[rank] = evidence;
     } else {

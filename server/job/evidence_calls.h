@@ -22,8 +22,7 @@ namespace farandole {
 // by its Job, whose parts it borrows.
 class EvidenceCalls {
  public:
-  explicit EvidenceCalls(JobParts* job)
-      : job_(*job), stall_charge_(job->options.bytes, ByteKind::kReports) {}
+  explicit EvidenceCalls(JobParts* job) : job_(*job), stall_charge_(job->options.bytes, ByteKind::kReports) {}
 
   void On(const EvidenceRequested& event);
   void On(const FlightReported& event);

@@ -41,7 +41,8 @@ struct JobOptions {
   std::shared_ptr<TenantBudgets> logged = std::make_shared<TenantBudgets>(64 << 20);
   // For timelines of whole jobs; shared likewise.
   std::shared_ptr<MemoryBudget> timelines = std::make_shared<MemoryBudget>(256 << 20);
-  // What the job keeps in memory is charged to it; null: nothing is. Shared with the job's streams and events.
+  // The account of all that the job keeps in memory; null: nothing is charged. Shared with the job's streams and
+  // events.
   std::shared_ptr<ByteAccount> bytes = nullptr;
 };
 

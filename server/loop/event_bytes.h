@@ -10,7 +10,7 @@
 
 namespace farandole {
 
-// What an event takes in memory while it waits, with its place in the queues.
+// The bytes of an event in memory while it waits, with its place in the queues.
 int64_t BytesOf(const Event& event);
 // As an event, or as a message that waits for a worker.
 int64_t BytesOf(const google::protobuf::Message& message);

@@ -180,14 +180,15 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
     Drop(key, job.status());
     return;
   }
-  owned->runner = std::make_unique<JobRunner>(
-      key, std::move(*job), rows->owner_revision,
-      JobRunner::Surroundings{surroundings_.store, surroundings_.output_receiver, surroundings_.metrics,
-                              AccountOf(key)},
-      [this, key, life](uint64_t number, absl::Status status) {
-        mailbox_.Post(
-            [this, key, life, number, status = std::move(status)] { OnCommitted(key, life, number, status); });
-      });
+  owned->runner =
+      std::make_unique<JobRunner>(key, std::move(*job), rows->owner_revision,
+                                  JobRunner::Surroundings{surroundings_.store, surroundings_.output_receiver,
+                                                          surroundings_.metrics, AccountOf(key)},
+                                  [this, key, life](uint64_t number, absl::Status status) {
+                                    mailbox_.Post([this, key, life, number, status = std::move(status)] {
+                                      OnCommitted(key, life, number, status);
+                                    });
+                                  });
   owned->last_event = now;
   // A restored job has deadlines (its reattach window) that only a Step tells.
   if (!rows->rows.empty()) owned->runner->Take(Ticked{}, now);
@@ -238,7 +239,7 @@ void JobLoop::Advance(const JobKey& key, OwnedJob* owned) {
     Feed(key, owned, one.event);
     ++taken;
   }
-  // What it cannot take comes when a commit has ended.
+  // A job that can take nothing now goes on when a commit has ended.
   if (!owned->waiting.empty() && owned->runner->CanTake()) turns_.Add(key);
   if (taken > 0) {
     owned->last_event = now;

@@ -57,8 +57,8 @@ struct JobLoopOptions {
 };
 
 // One thread that owns some of the coordinator's jobs: it takes events out of the mailbox, steps their jobs, and
-// carries out the actions (JobRunner). Tenants take turns, so that one with many events does not make others wait. A job
-// is read from the store when an event for it comes, and dropped when it is idle. Owned by JobLoops.
+// carries out the actions (JobRunner). Tenants take turns, so that one with many events does not make others wait. A
+// job is read from the store when an event for it comes, and dropped when it is idle. Owned by JobLoops.
 class JobLoop {
  public:
   JobLoop(JobLoopOptions options, JobLoopSurroundings surroundings);

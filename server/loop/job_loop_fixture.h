@@ -141,8 +141,8 @@ class JobLoopTest : public ::testing::Test {
     options.job.reattach_window = absl::Minutes(10);
     options.idle_linger = idle_linger_;
     options.random_bytes = [](size_t count) { return std::string(count, 'r'); };
-    return std::make_unique<JobLoop>(
-        std::move(options), JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_, &tenants_, &gate_, &bytes_});
+    return std::make_unique<JobLoop>(std::move(options), JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_,
+                                                                             &tenants_, &gate_, &bytes_});
   }
 
   static JoinRequested JoinOf(CallId call, uint32_t number, uint32_t wanted_size) {

@@ -27,7 +27,7 @@ class Mailbox {
   struct Letter {
     JobKey job;
     Event event;
-    // What the event takes in memory, until its Step.
+    // Of the event, until its Step.
     ByteCharge charge = {};
   };
   struct Delivery {

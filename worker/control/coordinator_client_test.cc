@@ -191,7 +191,8 @@ TEST(CoordinatorClientTest, AJoinIsTriedAgainWhileTheCoordinatorStarts) {
 }
 
 grpc::Status Full() {
-  const absl::Status status = WithRetryDelay(absl::ResourceExhaustedError("the tenant is full"), absl::Milliseconds(300));
+  const absl::Status status =
+      WithRetryDelay(absl::ResourceExhaustedError("the tenant is full"), absl::Milliseconds(300));
   return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the tenant is full", ErrorDetailsOf(status));
 }
 

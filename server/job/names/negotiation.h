@@ -41,8 +41,8 @@ class Negotiation {
   };
 
   // At most `max_slots` slots, and as many names that are being gathered; the first slot gets `first_slot` (>= 1). A
-  // name on which all agree waits until a slot is free. What is kept is charged to `bytes`, which may be null: a
-  // statement for which there is no room is refused, unless another rank has made the same.
+  // name on which all agree waits until a slot is free. `bytes`, which may be null, is charged for all that
+  // is kept: a statement without room is refused, unless another rank has made the same.
   Negotiation(uint64_t epoch, uint32_t max_slots, uint32_t first_slot, const GroupTable& groups,
               std::shared_ptr<ByteAccount> bytes);
   Negotiation(const Negotiation&) = delete;

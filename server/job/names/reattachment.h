@@ -33,8 +33,8 @@ class Reattachment {
   // Repeated messages follow hello at once; this is for a slow link.
   static constexpr absl::Duration kRepeatTime = absl::Milliseconds(500);
 
-  // Waits for `missing` (not empty) until `until`; holds at most `most_per_rank` messages of a rank, and charges them to
-  // `bytes`, which may be null.
+  // Waits for `missing` (not empty) until `until`; holds at most `most_per_rank` messages of a rank, and charges them
+  // to `bytes`, which may be null.
   Reattachment(std::vector<uint32_t> missing, absl::Time until, size_t most_per_rank,
                std::shared_ptr<ByteAccount> bytes)
       : missing_(missing.begin(), missing.end()),

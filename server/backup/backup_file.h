@@ -23,8 +23,7 @@ namespace farandole {
 inline constexpr size_t kMostPartBytes = 16 << 20;
 
 // Writes a backup. Its file is there with all of it or not at all, for its owner only (0600). Meanwhile its name ends
-// in
-// ".partial", which stays after a kill, and is replaced by the next backup. One thread.
+// in ".partial", which stays after a kill, and is replaced by the next backup. One thread.
 class BackupWriter {
  public:
   // ALREADY_EXISTS: there is a file of this name. UNAVAILABLE: it cannot be written (the system's words).

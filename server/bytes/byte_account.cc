@@ -23,6 +23,8 @@ const char* Describe(BytePool pool) {
   switch (pool) {
     case BytePool::kQueued:
       return "messages on their way";
+    case BytePool::kOutgoing:
+      return "messages that workers have not read";
     case BytePool::kPaused:
       return "messages that wait for room";
     case BytePool::kKept:
@@ -68,7 +70,9 @@ void ByteCharge::Resize(int64_t bytes) {
 }
 
 ByteAccount::ByteAccount(std::string name, Limits limits, std::shared_ptr<ByteAccount> parent)
-    : name_(std::move(name)), limits_(limits), parent_(std::move(parent)) {}
+    : name_(std::move(name)), limits_(limits), parent_(std::move(parent)) {
+  for (std::atomic<int64_t>& wake_at : wake_at_) wake_at.store(-1);
+}
 
 absl::Status ByteAccount::Take(ByteKind kind, int64_t bytes, ByteClass who, ByteCharge* charge) {
   ByteCharge taken(shared_from_this(), kind);
@@ -111,15 +115,13 @@ int64_t ByteAccount::ChangeHere(ByteKind kind, int64_t bytes) {
   const int64_t before = held_[pool].fetch_add(bytes);
   const int64_t held = before + bytes;
   if (parent_ != nullptr && (before == 0) != (held == 0)) parent_->holders_[pool].fetch_add(before == 0 ? 1 : -1);
-  if (bytes < 0 && has_waiters_.load()) Wake();
+  if (bytes < 0 && held <= wake_at_[pool].load()) Wake();
   return held;
 }
 
 bool ByteAccount::HasRoomFor(ByteClass who, BytePool pool, int64_t held, int64_t below) const {
   const int64_t share = ShareOf(who, limit(pool));
-  if (held <= share) return true;
-  const int64_t holders = std::max<int64_t>(1, holders_[static_cast<size_t>(pool)].load());
-  return parent_ == nullptr && below <= share / holders;
+  return held <= share || (HasParts() && below > 0 && below <= share / holders(pool));
 }
 
 absl::Status ByteAccount::Refusal(ByteKind kind, int64_t bytes, ByteClass who) const {
@@ -137,23 +139,45 @@ absl::Status ByteAccount::Refusal(ByteKind kind, int64_t bytes, ByteClass who) c
 }
 
 bool ByteAccount::IsOver(BytePool pool) const {
+  int64_t below = 0;
   for (const ByteAccount* account = this; account != nullptr; account = account->parent_.get()) {
-    if (account->held(pool) > account->limit(pool)) return true;
+    const int64_t held = account->held(pool);
+    if (!account->HasRoomFor(ByteClass::kJob, pool, held, below)) return true;
+    below = held;
   }
   return false;
 }
 
-void ByteAccount::AwaitRoom(BytePool pool, int64_t bytes, std::function<void()> wake) {
+void ByteAccount::AwaitRoom(BytePool pool, int64_t bytes, std::weak_ptr<void> owner, std::function<void()> wake) {
   ByteAccount* full = this;
   const auto at_most = [&] { return std::max<int64_t>(0, std::min(full->limit(pool) / 2, full->limit(pool) - bytes)); };
   while (full->parent_ != nullptr && full->held(pool) <= at_most()) full = full->parent_.get();
   {
     const std::lock_guard<std::mutex> lock(full->mutex_);
-    full->waiters_.push_back({pool, at_most(), std::move(wake)});
-    full->has_waiters_ = true;
+    full->ForgetGoneLocked();
+    full->waiters_.push_back({pool, at_most(), std::move(owner), std::move(wake)});
+    full->StateWakeLocked();
   }
   // Releases before this moment have woken nobody.
   full->Wake();
+}
+
+// As often as their number has doubled, so that each costs a few looks.
+void ByteAccount::ForgetGoneLocked() {
+  if (waiters_.size() < forget_at_) return;
+  const auto is_gone = [](const Waiter& waiter) { return waiter.owner.expired(); };
+  waiters_.erase(std::remove_if(waiters_.begin(), waiters_.end(), is_gone), waiters_.end());
+  forget_at_ = std::max(kLeastForget, 2 * waiters_.size());
+}
+
+void ByteAccount::StateWakeLocked() {
+  std::array<int64_t, kBytePools> wake_at;
+  wake_at.fill(-1);
+  for (const Waiter& waiter : waiters_) {
+    int64_t& highest = wake_at[static_cast<size_t>(waiter.pool)];
+    highest = std::max(highest, waiter.at_most);
+  }
+  for (size_t pool = 0; pool < kBytePools; ++pool) wake_at_[pool].store(wake_at[pool]);
 }
 
 void ByteAccount::Wake() {
@@ -162,9 +186,10 @@ void ByteAccount::Wake() {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto stays = [this](const Waiter& waiter) { return held(waiter.pool) > waiter.at_most; };
     const auto first = std::stable_partition(waiters_.begin(), waiters_.end(), stays);
+    if (first == waiters_.end()) return;
     std::move(first, waiters_.end(), std::back_inserter(woken));
     waiters_.erase(first, waiters_.end());
-    has_waiters_ = !waiters_.empty();
+    StateWakeLocked();
   }
   for (const Waiter& waiter : woken) waiter.wake();
 }

@@ -58,8 +58,9 @@ class ByteAccount : public std::enable_shared_from_this<ByteAccount> {
   ByteAccount(const ByteAccount&) = delete;
   ByteAccount& operator=(const ByteAccount&) = delete;
 
-  // Charges the bytes, if there is room for `who` in this account and in those above it. The process's account has room
-  // for a tenant that holds no more than the limit divided by the number of tenants that hold something.
+  // Charges the bytes, if there is room for `who` in this account and in those above it. A full account of the process
+  // has room for a tenant that holds no more than the limit divided by the number of tenants that hold something; so
+  // has that of a tenant for its jobs. Together they may so hold twice the limit.
   //   RESOURCE_EXHAUSTED  there is not: whose bytes, how many, the limit, and when to try again (RetryDelayOf). An
   //   error
   //                       without that time is final: the bytes are more than the limit
@@ -71,7 +72,8 @@ class ByteAccount : public std::enable_shared_from_this<ByteAccount> {
   bool IsOver(BytePool pool) const;
   // Calls `wake` once, on any thread, when this account and those above it have room for the bytes in the pool and half
   // of it is free; perhaps at once. `wake` must not block, and takes no lock that is held while a charge is released.
-  void AwaitRoom(BytePool pool, int64_t bytes, std::function<void()> wake);
+  // Forgotten when `owner` is gone.
+  void AwaitRoom(BytePool pool, int64_t bytes, std::weak_ptr<void> owner, std::function<void()> wake);
   // Counts that something was refused, left out or ended for want of room.
   void CountShed(ByteKind kind);
 
@@ -84,10 +86,13 @@ class ByteAccount : public std::enable_shared_from_this<ByteAccount> {
  private:
   friend class ByteCharge;
 
+  static constexpr size_t kLeastForget = 64;
+
   struct Waiter {
     BytePool pool;
     // Called when no more than so many are held.
     int64_t at_most;
+    std::weak_ptr<void> owner;
     std::function<void()> wake;
   };
 
@@ -100,6 +105,11 @@ class ByteAccount : public std::enable_shared_from_this<ByteAccount> {
   // `held` with what is asked for; `below`: held by the account below.
   bool HasRoomFor(ByteClass who, BytePool pool, int64_t held, int64_t below) const;
   absl::Status Refusal(ByteKind kind, int64_t bytes, ByteClass who) const;
+  // The process's has a part for each tenant, and a tenant's for each of its jobs.
+  bool HasParts() const { return parent_ == nullptr || parent_->parent_ == nullptr; }
+  int64_t holders(BytePool pool) const { return std::max<int64_t>(1, holders_[static_cast<size_t>(pool)].load()); }
+  void ForgetGoneLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StateWakeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Wake();
 
   const std::string name_;
@@ -110,10 +120,12 @@ class ByteAccount : public std::enable_shared_from_this<ByteAccount> {
   std::array<std::atomic<uint64_t>, kByteKinds> sheds_ = {};
   // Accounts directly below that hold something, by pool.
   std::array<std::atomic<int64_t>, kBytePools> holders_ = {};
-  std::atomic<bool> has_waiters_{false};
+  // The most that may be held in a pool for one of the waiters to be called; -1: none waits.
+  std::array<std::atomic<int64_t>, kBytePools> wake_at_ = {};
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   std::mutex mutex_;
   std::vector<Waiter> waiters_ ABSL_GUARDED_BY(mutex_);
+  size_t forget_at_ ABSL_GUARDED_BY(mutex_) = kLeastForget;
 };
 
 }  // namespace farandole

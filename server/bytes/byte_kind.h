@@ -28,11 +28,13 @@ enum class ByteKind : uint8_t {
 inline constexpr size_t kByteKinds = 8;
 
 // Each pool has limits of its own, so that what is kept for long never takes the room of what is on its way.
-enum class BytePool : uint8_t { kQueued, kPaused, kKept };
-inline constexpr size_t kBytePools = 3;
+// Neither do messages to workers that do not read take the room of those that come.
+enum class BytePool : uint8_t { kQueued, kOutgoing, kPaused, kKept };
+inline constexpr size_t kBytePools = 4;
 
 constexpr BytePool PoolOf(ByteKind kind) {
-  if (kind == ByteKind::kEvents || kind == ByteKind::kOutgoing) return BytePool::kQueued;
+  if (kind == ByteKind::kEvents) return BytePool::kQueued;
+  if (kind == ByteKind::kOutgoing) return BytePool::kOutgoing;
   return kind == ByteKind::kPaused ? BytePool::kPaused : BytePool::kKept;
 }
 

@@ -7,10 +7,12 @@
 namespace farandole {
 namespace {
 
-ByteAccount::Limits LimitsOf(int64_t queued, int64_t kept) { return {queued, queued, kept}; }
+ByteAccount::Limits LimitsOf(int64_t queued, int64_t kept) { return {queued, queued, queued, kept}; }
 
 ByteAccount::Limits Part(const ByteAccount::Limits& whole, int64_t divisor) {
-  return {whole[0] / divisor, whole[1] / divisor, whole[2] / divisor};
+  ByteAccount::Limits part = whole;
+  for (int64_t& limit : part) limit /= divisor;
+  return part;
 }
 
 }  // namespace

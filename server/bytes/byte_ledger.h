@@ -18,7 +18,7 @@ namespace farandole {
 // The most bytes that a tenant's jobs may have in memory, and all tenants' together. One job may have half of its
 // tenant's, one stream a quarter.
 struct ByteLimits {
-  // Messages on their way: to the jobs, and to workers.
+  // Messages on their way to the jobs; as much again may be on its way to workers.
   int64_t tenant_queued = 64 << 20;
   // All that jobs keep.
   int64_t tenant_kept = 256 << 20;

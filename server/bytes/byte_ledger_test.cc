@@ -51,9 +51,10 @@ TEST(ByteLedgerTest, EachLevelHasItsLimit) {
   EXPECT_TRUE(Take(ledger.Stream("vision", "a"), 250, &charges[1]));
   EXPECT_FALSE(Take(ledger.Stream("vision", "a"), 1, &charges[2])) << "half is the job's";
   EXPECT_TRUE(Take(ledger.Job("vision", "b"), 500, &charges[2]));
-  EXPECT_FALSE(Take(ledger.Job("vision", "c"), 1, &charges[3])) << "the tenant has all that it may";
-  EXPECT_TRUE(Take(ledger.Job("speech", "a"), 500, &charges[3])) << "another tenant does not feel it";
-  EXPECT_EQ(ledger.Tenant("vision")->held(BytePool::kQueued), 1000) << "a refusal leaves nothing";
+  EXPECT_TRUE(Take(ledger.Job("vision", "c"), 333, &charges[3])) << "the tenant has all that it may; a third is c's";
+  EXPECT_FALSE(Take(ledger.Job("vision", "c"), 1, &charges[4])) << "and no more";
+  EXPECT_TRUE(Take(ledger.Job("speech", "a"), 500, &charges[4])) << "another tenant does not feel it";
+  EXPECT_EQ(ledger.Tenant("vision")->held(BytePool::kQueued), 1333) << "a refusal leaves nothing";
   EXPECT_EQ(ledger.Tenant("vision")->sheds(ByteKind::kEvents), 3u);
   EXPECT_EQ(ledger.Tenant("speech")->sheds(ByteKind::kEvents), 0u);
   EXPECT_EQ(ledger.process().sheds(ByteKind::kEvents), 3u);
@@ -105,10 +106,10 @@ TEST(ByteLedgerTest, WhatIsAddedCountsBeyondTheLimit) {
   ByteLedger ledger(kLimits);
   const auto job = ledger.Job("vision", "train");
   ByteCharge added = job->Add(ByteKind::kOutgoing, 501);
-  EXPECT_TRUE(job->IsOver(BytePool::kQueued));
-  EXPECT_FALSE(ledger.Tenant("vision")->IsOver(BytePool::kQueued));
+  EXPECT_TRUE(job->IsOver(BytePool::kOutgoing));
+  EXPECT_FALSE(ledger.Tenant("vision")->IsOver(BytePool::kOutgoing));
   added.Resize(500);
-  EXPECT_FALSE(job->IsOver(BytePool::kQueued));
+  EXPECT_FALSE(job->IsOver(BytePool::kOutgoing));
 }
 
 TEST(ByteLedgerTest, WaitersAreWokenOnceWhenHalfIsFree) {
@@ -116,8 +117,9 @@ TEST(ByteLedgerTest, WaitersAreWokenOnceWhenHalfIsFree) {
   const auto job = ledger.Job("vision", "train");
   ByteCharge held = job->Add(ByteKind::kEvents, 500);
   int woken = 0, woken_for_much = 0;
-  job->AwaitRoom(BytePool::kQueued, 1, [&] { ++woken; });
-  job->AwaitRoom(BytePool::kQueued, 400, [&] { ++woken_for_much; });
+  const auto owner = std::make_shared<int>();
+  job->AwaitRoom(BytePool::kQueued, 1, owner, [&] { ++woken; });
+  job->AwaitRoom(BytePool::kQueued, 400, owner, [&] { ++woken_for_much; });
   held.Resize(251);
   EXPECT_EQ(woken, 0);
   held.Resize(250);
@@ -127,15 +129,36 @@ TEST(ByteLedgerTest, WaitersAreWokenOnceWhenHalfIsFree) {
   EXPECT_EQ(woken_for_much, 1);
   held.Resize(0);
   EXPECT_EQ(woken, 1);
-  job->AwaitRoom(BytePool::kQueued, 1, [&] { ++woken; });
+  job->AwaitRoom(BytePool::kQueued, 1, owner, [&] { ++woken; });
   EXPECT_EQ(woken, 2) << "at once: there is room";
+}
+
+TEST(ByteLedgerTest, WaitersWhoseOwnersAreGoneAreForgotten) {
+  ByteLedger ledger(kLimits);
+  const auto job = ledger.Job("vision", "train");
+  ByteCharge held = job->Add(ByteKind::kEvents, 500);
+  int woken = 0;
+  for (int i = 0; i < 1000; ++i) job->AwaitRoom(BytePool::kQueued, 1, std::make_shared<int>(), [&] { ++woken; });
+  held.Resize(0);
+  EXPECT_LE(woken, 64) << "the rest was forgotten, one time in 64";
+}
+
+TEST(ByteLedgerTest, AQuietTenantIsNotOverWhereTheProcessIs) {
+  ByteLedger ledger({/*tenant_queued=*/4000, /*tenant_kept=*/4000, /*queued=*/3000, /*kept=*/8000});
+  const ByteCharge greedy = ledger.Job("greedy", "train")->Add(ByteKind::kOutgoing, 2000);
+  const ByteCharge more = ledger.Job("greedy", "other")->Add(ByteKind::kOutgoing, 1500);
+  const auto quiet = ledger.Stream("quiet", "train");
+  const ByteCharge some = quiet->Add(ByteKind::kOutgoing, 100);
+  EXPECT_FALSE(quiet->IsOver(BytePool::kOutgoing));
+  EXPECT_TRUE(ledger.Job("greedy", "train")->IsOver(BytePool::kOutgoing));
 }
 
 TEST(ByteLedgerTest, AWaiterOfAFullTenantIsWokenByAnotherJobsRelease) {
   ByteLedger ledger(kLimits);
   ByteCharge other = ledger.Job("vision", "other")->Add(ByteKind::kEvents, 1000);
   int woken = 0;
-  ledger.Job("vision", "train")->AwaitRoom(BytePool::kQueued, 1, [&] { ++woken; });
+  const auto owner = std::make_shared<int>();
+  ledger.Job("vision", "train")->AwaitRoom(BytePool::kQueued, 1, owner, [&] { ++woken; });
   EXPECT_EQ(woken, 0);
   other.Release();
   EXPECT_EQ(woken, 1);
@@ -153,9 +176,10 @@ TEST(ByteLedgerTest, AccountsOfJobsThatHaveGoneAreForgotten) {
 TEST(ByteLedgerTest, ChurnLeavesNothing) {
   ByteLedger ledger(kLimits);
   std::atomic<int> asked{0}, woken{0};
+  const auto owner = std::make_shared<int>();
   std::vector<std::thread> threads;
   for (uint32_t seed = 0; seed < 4; ++seed) {
-    threads.emplace_back([&ledger, &asked, &woken, seed] {
+    threads.emplace_back([&ledger, &asked, &woken, &owner, seed] {
       std::mt19937 random(seed);
       std::vector<ByteCharge> charges(64);
       for (int i = 0; i < 50'000; ++i) {
@@ -176,7 +200,7 @@ TEST(ByteLedgerTest, ChurnLeavesNothing) {
           default:
             if (account->Take(kind, bytes, static_cast<ByteClass>(random() % 3), &charge).ok() || i % 100 != 0) break;
             ++asked;
-            account->AwaitRoom(PoolOf(kind), bytes, [&woken] { ++woken; });
+            account->AwaitRoom(PoolOf(kind), bytes, owner, [&woken] { ++woken; });
         }
       }
     });

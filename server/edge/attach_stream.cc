@@ -59,7 +59,8 @@ void AttachStream::OnReadDone(bool ok) {
 void AttachStream::TakeIn() {
   ByteCharge charge;
   absl::Status status = MakeRoom(&charge);
-  if (RetryDelayOf(status).has_value()) return Pause();
+  // A stream without its hello is no proof that its worker lives, which would wait for an answer.
+  if (RetryDelayOf(status).has_value() && !incoming_.has_hello()) return Pause();
   if (status.ok()) status = Receive(std::move(charge));
   if (!status.ok()) return Fail(status);
   StartRead(&incoming_);
@@ -91,7 +92,7 @@ void AttachStream::Pause() {
   room_alarm_ = alarm;
   alarm->Set(SpanOf(kLongestPause), resume);
   // Its callback comes at once when it is cancelled.
-  account_->AwaitRoom(BytePool::kQueued, bytes, [weak = std::weak_ptr<grpc::Alarm>(alarm)] {
+  account_->AwaitRoom(BytePool::kQueued, bytes, alarm, [weak = std::weak_ptr<grpc::Alarm>(alarm)] {
     if (const std::shared_ptr<grpc::Alarm> waiting = weak.lock()) waiting->Cancel();
   });
 }
@@ -101,7 +102,7 @@ void AttachStream::Resume() {
   {
     absl::MutexLock lock(&mutex_);
     if (context_ == nullptr || end_.has_value()) return;
-    resuming_ = true;
+    ++resuming_;
     is_broken = context_->IsCancelled();
   }
   if (is_broken) {
@@ -112,7 +113,7 @@ void AttachStream::Resume() {
   }
   {
     absl::MutexLock lock(&mutex_);
-    resuming_ = false;
+    --resuming_;
   }
   Proceed();
 }
@@ -207,12 +208,12 @@ absl::Status AttachStream::CheckQueue(const SharedCharge& charge) const {
   }
   // A single message may always wait.
   if (account_ == nullptr || queue_.empty()) return absl::OkStatus();
-  const int64_t most = account_->limit(BytePool::kQueued);
+  const int64_t most = account_->limit(BytePool::kOutgoing);
   if (queued_bytes_ + BytesOf(charge) > most) {
     return absl::ResourceExhaustedError(absl::StrCat("the worker does not read: ", queued_bytes_,
                                                      " bytes wait for it, and ", most, " are the most that may"));
   }
-  if (queued_bytes_ <= kBacklogBytes || !account_->IsOver(BytePool::kQueued)) return absl::OkStatus();
+  if (queued_bytes_ <= kBacklogBytes || !account_->IsOver(BytePool::kOutgoing)) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("the worker does not read: ", queued_bytes_,
                    " bytes wait for it, and its job or its tenant has no room for more"));
@@ -259,7 +260,7 @@ void AttachStream::Proceed() {
       close_alarm_set_ = true;
       CancelAfter(kCloseDeadline, &close_alarm_, /*only_unopened=*/false);
     }
-    if (writing_ || finished_ || resuming_) return;
+    if (writing_ || finished_ || resuming_ > 0) return;
     if (!queue_.empty()) {
       writing_ = true;
       outgoing_ = std::move(queue_.front());

@@ -104,8 +104,8 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
-  // A thread is about to read on: until it does, gRPC must not be told that the stream is finished.
-  bool resuming_ ABSL_GUARDED_BY(mutex_) = false;
+  // Threads that are about to read on: until they do, gRPC must not be told that the stream is finished.
+  int resuming_ ABSL_GUARDED_BY(mutex_) = 0;
   bool close_alarm_set_ ABSL_GUARDED_BY(mutex_) = false;
   // The message that gRPC is writing; no other thread touches it while `writing_`.
   Queued outgoing_;

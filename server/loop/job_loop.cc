@@ -158,7 +158,9 @@ void JobLoop::OnPurged(const JobKey& key, uint64_t life, const absl::Status& sta
   if (owned == nullptr) return;
   if (!status.ok()) return Drop(key, status);
   std::vector<Mailbox::Letter> letters;
-  for (WaitingEvent& one : owned->waiting) letters.push_back({key, std::move(one.event), std::move(one.charge)});
+  for (WaitingEvent& one : owned->waiting) {
+    if (!one.is_tick) letters.push_back({key, std::move(one.event), std::move(one.charge)});
+  }
   jobs_.erase(key);
   AcceptAll(std::move(letters));
 }
@@ -220,36 +222,50 @@ void JobLoop::OnCommitted(const JobKey& key, uint64_t life, uint64_t number, con
     return;
   }
   owned->runner->OnCommitted(number);
-  Advance(key, owned);
+  // Its events have their turn like others', however many commits end together.
+  if (!owned->waiting.empty()) turns_.Add(key);
+  Settle(key, owned);
 }
 
 void JobLoop::Advance(const JobKey& key, OwnedJob* owned) {
   if (owned->runner == nullptr) return;
+  const absl::Time now = SteadyNow();
+  size_t taken = 0;
+  size_t ticks = 0;
+  while (!owned->waiting.empty() && !owned->runner->IsGone() && owned->runner->CanTake() &&
+         (taken == 0 || SteadyNow() - now < kTurn)) {
+    const WaitingEvent one = std::move(owned->waiting.front());
+    owned->waiting.pop_front();
+    if (one.is_tick) {
+      ++ticks;
+      owned->tick_waits = false;
+    }
+    Feed(key, owned, one.event);
+    ++taken;
+  }
+  if (taken > ticks) {
+    owned->last_event = now;
+    mailbox_.Release(key, taken - ticks);
+  }
+  if (Settle(key, owned)) return;
+  // A job that can take nothing now goes on when a commit has ended.
+  if (!owned->waiting.empty() && owned->runner->CanTake()) turns_.Add(key);
+}
+
+bool JobLoop::Settle(const JobKey& key, OwnedJob* owned) {
   if (owned->runner->IsGone()) {
     surroundings_.metrics->ReleaseJob(key);
     surroundings_.directory->Forget(key);
     owned->is_purge = true;
-    return Read(key, owned);
-  }
-  const absl::Time now = SteadyNow();
-  size_t taken = 0;
-  while (!owned->waiting.empty() && owned->runner->CanTake() && (taken == 0 || SteadyNow() - now < kTurn)) {
-    const WaitingEvent one = std::move(owned->waiting.front());
-    owned->waiting.pop_front();
-    Feed(key, owned, one.event);
-    ++taken;
-  }
-  // A job that can take nothing now goes on when a commit has ended.
-  if (!owned->waiting.empty() && owned->runner->CanTake()) turns_.Add(key);
-  if (taken > 0) {
-    owned->last_event = now;
-    mailbox_.Release(key, taken);
+    Read(key, owned);
+    return true;
   }
   const v1::JobSummary summary = owned->runner->Summary();
   if (!IsActive(summary.state())) surroundings_.metrics->ReleaseJob(key);
   // A launch that has claimed a job keeps the room that it was given for it.
   surroundings_.directory->Update(key, summary, owned->runner->IsClaimed());
   SetTimer(key, owned);
+  return false;
 }
 
 void JobLoop::Feed(const JobKey& key, OwnedJob* owned, const Event& event) {
@@ -281,13 +297,19 @@ void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
   surroundings_.metrics->CountStoreError();
   surroundings_.directory->Release(key);
   if (owned->runner != nullptr) owned->runner->Abandon(told);
-  for (const WaitingEvent& one : owned->waiting) Refuse(one.event, told);
-  mailbox_.Release(key, owned->waiting.size());
+  size_t refused = 0;
+  for (const WaitingEvent& one : owned->waiting) {
+    if (one.is_tick) continue;
+    Refuse(one.event, told);
+    ++refused;
+  }
+  mailbox_.Release(key, refused);
 }
 
 void JobLoop::SetTimer(const JobKey& key, OwnedJob* owned) {
   // Behind a full queue of commits a tick has to wait; the next completion comes here again.
-  absl::Time timer = owned->runner->CanTake() ? owned->runner->next_tick() : absl::InfiniteFuture();
+  const bool can_tick = owned->runner->CanTake() && !owned->tick_waits;
+  absl::Time timer = can_tick ? owned->runner->next_tick() : absl::InfiniteFuture();
   // A tick that is due already still lets other jobs have their turn.
   if (timer != absl::InfiniteFuture()) timer = std::max(timer, SteadyNow() + absl::Milliseconds(1));
   const bool is_idle = owned->waiting.empty() && owned->runner->IsIdle();
@@ -305,8 +327,13 @@ void JobLoop::FireTimers(absl::Time now) {
     OwnedJob* owned = jobs_.find(key)->second.get();
     owned->timer = absl::InfiniteFuture();
     if (owned->runner->next_tick() <= now) {
-      owned->runner->Take(Ticked{}, now);
-      Advance(key, owned);
+      // Behind the events that came before, so that no rank is silent whose word waits here.
+      owned->waiting.push_back({Ticked{}, {}, /*is_tick=*/true});
+      owned->tick_waits = true;
+      turns_.Add(key);
+    } else if (!owned->waiting.empty()) {
+      // It has its turn yet, which sets the timer again.
+      turns_.Add(key);
     } else if (owned->runner->Summary().created_unix_ms() == 0) {
       // Nothing has come of it, and nothing is to remain.
       owned->is_purge = true;

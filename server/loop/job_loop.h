@@ -83,6 +83,8 @@ class JobLoop {
   struct WaitingEvent {
     Event event;
     ByteCharge charge;
+    // A tick of the loop's own, which the mailbox does not count.
+    bool is_tick = false;
   };
   // A job in this loop. While it is being read from the store it has no runner and its events wait.
   struct OwnedJob {
@@ -93,6 +95,8 @@ class JobLoop {
     std::function<void(absl::Status)> restored;
     // There is no such job, and what the store has of it is to go.
     bool is_purge = false;
+    // A tick is among `waiting`.
+    bool tick_waits = false;
     absl::Time last_event = absl::InfinitePast();
     absl::Time timer = absl::InfiniteFuture();
   };
@@ -116,6 +120,8 @@ class JobLoop {
   void TakeTurns();
   // A turn of the job: its events, for a short time.
   void Advance(const JobKey& key, OwnedJob* owned);
+  // After Steps, or a commit: what others see of the job, and its timer. True: the job is gone, and read anew.
+  bool Settle(const JobKey& key, OwnedJob* owned);
   void Feed(const JobKey& key, OwnedJob* owned, const Event& event);
   // Whether the tenant's quota has room for what the event asks for.
   absl::Status AdmitByQuota(const JobKey& key, const Event& event);

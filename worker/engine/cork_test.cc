@@ -35,8 +35,30 @@ TEST(CorkTest, NothingWaitsLongerThanTheLimit) {
   EXPECT_TRUE(cork.Holds(1, kNow));
   EXPECT_TRUE(cork.Holds(1, kNow + Cork::kLongestNs - 1));
   EXPECT_FALSE(cork.Holds(1, kNow + Cork::kLongestNs));
-  EXPECT_TRUE(cork.Holds(1, kNow + Cork::kLongestNs + 1)) << "the next batch has a limit of its own";
-  EXPECT_FALSE(cork.Holds(1, kNow + 2 * Cork::kLongestNs + 1));
+  EXPECT_FALSE(cork.Holds(1, kNow + Cork::kLongestNs + 1)) << "nor does a batch that was ready beside it";
+  EXPECT_FALSE(cork.Holds(0, kNow + Cork::kLongestNs + 2));
+  EXPECT_TRUE(cork.Holds(1, kNow + Cork::kLongestNs + 3)) << "the next one has a limit of its own";
+  EXPECT_FALSE(cork.Holds(1, kNow + 2 * Cork::kLongestNs + 3));
+}
+
+TEST(CorkTest, EndsByItselfWhenNothingComes) {
+  Cork cork(int64_t{64} << 20);
+  cork.Begin();
+  EXPECT_FALSE(cork.Holds(0, kNow));
+  EXPECT_TRUE(cork.Holds(1, kNow + Cork::kIdleNs));
+  EXPECT_FALSE(cork.Holds(0, kNow + Cork::kIdleNs + 1));
+  EXPECT_FALSE(cork.Holds(0, kNow + 2 * Cork::kIdleNs));
+  EXPECT_TRUE(cork.is_in());
+  EXPECT_FALSE(cork.Holds(0, kNow + 2 * Cork::kIdleNs + 1));
+  EXPECT_FALSE(cork.is_in());
+}
+
+TEST(CorkTest, TellsTheOneThatEndsIt) {
+  Cork cork(1);
+  EXPECT_FALSE(cork.End());
+  cork.Begin();
+  EXPECT_TRUE(cork.End());
+  EXPECT_FALSE(cork.End());
 }
 
 TEST(CorkTest, ABatchThatCanGrowNoMoreDoesNotWait) {

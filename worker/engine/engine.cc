@@ -88,6 +88,11 @@ void Engine::AnnounceMore() {
   bell_.RingAll();
 }
 
+void Engine::EndCork() {
+  // Another thread may sleep with the role.
+  if (cork_.End()) bell_.Ring();
+}
+
 void Engine::OnTableChanged() {
   Kick();
   bell_.Ring();
@@ -95,7 +100,7 @@ void Engine::OnTableChanged() {
 
 absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit_ns, bool release, int64_t* handle) {
   *handle = 0;
-  cork_.End();
+  EndCork();
   if (request.ready.is_captured() || !role_.try_lock()) {
     absl::StatusOr<int64_t> submitted = Submit(request);
     if (!submitted.ok()) return submitted.status();
@@ -121,7 +126,6 @@ absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit
 
 template <typename Done>
 void Engine::Await(const Done& done, int64_t limit_ns) {
-  cork_.End();
   const int64_t started = MonotonicNs();
   const int64_t deadline = DeadlineAfter(started, limit_ns);
   RankMeter::Wait wait(&meter_, started);
@@ -138,12 +142,14 @@ void Engine::Await(const Done& done, int64_t limit_ns) {
 }
 
 uint64_t Engine::WaitForCompletion(uint64_t seen, int64_t limit_ns) {
+  if (limit_ns != 0) EndCork();
   auto done = [this, seen] { return table_.completions() != seen; };
   if (!done() && limit_ns != 0) Await(done, limit_ns);
   return table_.completions();
 }
 
 absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release) {
+  if (limit_ns != 0) EndCork();
   Submission* submission = table_.BeginWaiting(handle);
   if (submission == nullptr)
     return absl::InvalidArgumentError(absl::StrCat("there is no handle ", handle, "; was it released?"));
@@ -208,7 +214,8 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
     const uint32_t ticket = bell_.Ticket();
     bell_.SetAttention(Attention::kDriverAsleep);
     if (!Pass() && !done() && channel_->Rest()) {
-      bell_.Sleep(ticket, Attention::kDriverAsleep, absl::Nanoseconds(std::min(deadline_ns - now, kLongestSleepNs)));
+      const int64_t longest = cork_.is_in() ? Cork::kBetweenLooksNs : kLongestSleepNs;
+      bell_.Sleep(ticket, Attention::kDriverAsleep, absl::Nanoseconds(std::min(deadline_ns - now, longest)));
     }
     bell_.SetAttention(Attention::kPolling);
     bell_.StateCpu();
@@ -221,7 +228,7 @@ void Engine::Drive(const Done& done, int64_t deadline_ns) {
 
 absl::Status Engine::Leave(const std::function<bool()>& interrupted) {
   if (aborted_.load()) return absl::OkStatus();
-  cork_.End();
+  EndCork();
   if (!leave_posted_.exchange(true)) table_.PostLeave();
   auto done = [this] { return failed_all_.load() || (has_left_.load() && !channel_->IsNeeded()); };
   while (!done()) {
@@ -258,7 +265,7 @@ void Engine::DataThread() {
 }
 
 absl::Duration Engine::LongestIdleSleep() const {
-  if (cork_.is_in()) return absl::Nanoseconds(Cork::kLongestNs);
+  if (cork_.is_in()) return absl::Nanoseconds(Cork::kBetweenLooksNs);
   return relays_ ? kRelayInterval : absl::Seconds(1);
 }
 

@@ -117,6 +117,8 @@ class Engine {
   // Whether the rendezvous needs this rank: its own offer was decided, or it must answer another rank's offer.
   bool MustMeet() const;
   Attention IdleAttention() const;
+  // A thread waits: what is ready goes.
+  void EndCork();
   // Of the data thread; a ring ends it.
   absl::Duration LongestIdleSleep() const;
 

@@ -246,7 +246,7 @@ class Reducer:
     def _submit(self, unit: Unit) -> None:
         gradient = unit.gradients[0]
         grad = gradient.settled()
-        if not self._submitted:
+        if not grad.is_cpu:
             gpus.announce_more(grad)
         if (
             len(unit.gradients) > 1

@@ -61,8 +61,10 @@ void LeaveWordsToErrors() {
 }
 
 bool IsOfThisHost(absl::string_view address) {
-  return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
-         absl::StartsWith(address, "[::1]") || absl::StartsWith(address, "unix");
+  const absl::string_view host = address.substr(0, address.find(':'));
+  const bool is_number = absl::StartsWith(host, "127.") && host.find_first_not_of("0123456789.") == host.npos;
+  return is_number || absl::StartsWith(address, "localhost:") || absl::StartsWith(address, "[::1]") ||
+         absl::StartsWith(address, "unix");
 }
 
 absl::Status CheckToken(const CoordinatorAddress& where) {

@@ -9,6 +9,7 @@
 #include "base/steady_time.h"
 #include "base/usable_cores.h"
 #include "worker/collectives/start_collective.h"
+#include "worker/control/coordinator_channel.h"
 #include "worker/core/host_identity.h"
 #include "worker/launch/launch_siblings.h"
 
@@ -59,6 +60,12 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Lin
 }
 
 absl::Status Worker::Join(Lineage* lineage, const Interrupted& interrupted) {
+  // The epoch's secret, from which all keys follow, comes by that connection.
+  if (options_.encrypts && options_.ca_pem.empty() && !IsOfThisHost(options_.coordinator)) {
+    return absl::InvalidArgumentError(absl::StrCat("FARANDOLE_ENCRYPT is 1, but coordinator ", options_.coordinator,
+                                                   " is not on this host, and without FARANDOLE_CA_FILE its secrets "
+                                                   "would travel in the clear"));
+  }
   absl::StatusOr<std::unique_ptr<Connections>> connections = Connections::Open(options_);
   if (!connections.ok()) return connections.status();
   connections_ = *std::move(connections);

@@ -154,6 +154,14 @@ def test_nccl_is_not_used_between_hosts(
         assert re.search(rf"^\[{rank}\] by {way}", run.output, re.MULTILINE), run.output[-3000:]
 
 
+def test_a_coordinator_elsewhere_wants_tls(start: Callable[..., Program]) -> None:
+    variables = {"FARANDOLE_COORDINATOR": "127.example.org:7070", "FARANDOLE_ENCRYPT": "1", "FARANDOLE_SIZE": "2"}
+    program = start(sys.executable, "-c", "import farandole; farandole.init()", **variables)
+    assert program.end(60) != 0
+    sentence = "FARANDOLE_ENCRYPT is 1, but coordinator 127.example.org:7070 is not on this host, and without"
+    assert sentence in program.output, program.output[-3000:]
+
+
 def test_gloo_is_refused(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
     worker = [sys.executable, str(AVERAGING), str(tmp_path / "end")]
     run = start(str(harness.CLI), "run", "-np", "1", "--encrypt", *worker, FARANDOLE_TRANSPORT="gloo")

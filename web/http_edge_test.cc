@@ -78,6 +78,13 @@ class HttpEdgeTest : public ::testing::Test {
            unanswered_ = std::move(answer);
            asked_.notify_all();
          }});
+    site.routes.push_back(DirectRoute("GET", "/held", HttpAccess::kNobody, [this](const HttpRequest& request) {
+      HttpReply reply;
+      // The large one is more than the sockets' buffers take.
+      reply.body = request.query == "large" ? std::string(32 << 20, 'x') : "small\n";
+      reply.held = held_;
+      return reply;
+    }));
     site.routes.push_back(DirectRoute("GET", "/one/*", HttpAccess::kNobody, echo));
     site.routes.push_back(DirectRoute("GET", "/one/*/parts", HttpAccess::kNobody, echo));
     site.routes.push_back({"GET", "/later", HttpAccess::kTenant,
@@ -145,6 +152,8 @@ class HttpEdgeTest : public ::testing::Test {
   std::vector<std::pair<std::shared_ptr<EventStream>, bool>> streams_;
   std::mutex mutex_;
   std::condition_variable asked_;
+  // Of the replies of /held.
+  const std::shared_ptr<const int> held_ = std::make_shared<const int>(0);
   // Of /never, which the test answers.
   HttpAnswer unanswered_;
   // Of the edge's thread; each answers one request.
@@ -167,6 +176,26 @@ TEST_F(HttpEdgeTest, AccessIsTheRoutesToSay) {
   EXPECT_THAT(Ask("GET /admin", "Authorization: Basic admin\r\n"), StartsWith("HTTP/1.1 401"));
   EXPECT_THAT(Ask("GET /admin", "Authorization: Bearer tenant\r\n"), StartsWith("HTTP/1.1 403"));
   EXPECT_THAT(Ask("GET /admin", "Authorization: bearer admin\r\n"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpEdgeTest, AReplyKeepsWhatItHoldsUntilItIsWritten) {
+  Start();
+  Connection connection(edge_->port());
+  connection.Send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  connection.ReadUntil("small\n");
+  // The next request is read when the reply is written.
+  connection.Send("GET /open HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  connection.ReadUntil("GET /open  \n");
+  EXPECT_EQ(held_.use_count(), 1);
+  {
+    Connection slow(edge_->port());
+    slow.Send("GET /held?large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    slow.ReadUntil("HTTP/1.1 200");
+    EXPECT_GT(held_.use_count(), 1);
+  }
+  // Its connection has ended. Ticks wake this up.
+  std::unique_lock<std::mutex> lock(mutex_);
+  asked_.wait(lock, [this] { return held_.use_count() == 1; });
 }
 
 TEST_F(HttpEdgeTest, ACookieIsFoundAmongOthers) {

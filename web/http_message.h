@@ -52,6 +52,8 @@ struct HttpReply {
   std::vector<std::pair<std::string, std::string>> headers;
   // Set: writes the body, on the edge's thread, so that the one that answers does not have to.
   std::function<void(HttpReply*)> complete;
+  // Kept until the reply is written, or its connection has ended. shared: a reply is copied on its way.
+  std::shared_ptr<const void> held;
   // Set: the reply has no body of its own, and goes on with what its writer sends.
   std::shared_ptr<EventStream> stream;
 };

@@ -185,7 +185,8 @@ void HttpSession::Write(HttpReply reply, bool keep_alive) {
       response_->set(name, value);
     }
   }
-  response_->body() = reply.body;
+  response_->body() = std::move(reply.body);
+  held_ = std::move(reply.held);
   response_->keep_alive(keep_alive);
   response_->prepare_payload();
   stream_.tcp().expires_after(options_.timeout);
@@ -240,7 +241,11 @@ void HttpSession::Send() {
 
 void HttpSession::OnWritten(const boost::system::error_code& error) {
   if (error) return;
-  if (response_->keep_alive()) {
+  const bool keep_alive = response_->keep_alive();
+  // A large body does not stay with a connection that is idle.
+  response_.reset();
+  held_ = nullptr;
+  if (keep_alive) {
     Serve();
   } else {
     Linger();

@@ -73,6 +73,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   // One parser and one response for each request.
   std::optional<Parser> parser_;
   std::optional<Response> response_;
+  // HttpReply::held of the response that is under way.
+  std::shared_ptr<const void> held_;
   // Shared with its writer. Null: the reply has an end.
   std::shared_ptr<EventStream> events_;
   // The bytes of it that are under way; empty: none are.

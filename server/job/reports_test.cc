@@ -1,3 +1,5 @@
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <variant>
 #include <vector>
@@ -146,6 +148,7 @@ class TimelineRecordTest : public testing::Test {
     chunk->set_epoch(1);
     chunk->set_recording(recording);
     chunk->set_lines_zlib(lines);
+    chunk->set_lines_bytes(static_cast<uint32_t>(lines.size()));
     chunk->set_events(lines.empty() ? 0 : 1);
     chunk->set_is_last(is_last);
     chunk->set_sent_ns(sent_ns);
@@ -182,6 +185,32 @@ TEST_F(TimelineRecordTest, AllRanksAreToldAndTheirChunksAreKeptAndAnswered) {
   EXPECT_TRUE(got.is_on());
   EXPECT_EQ(Get(got.parts(1).number()).parts_size(), 1);
   EXPECT_THAT(Order(true), HasSubstr("job mnist records a timeline already"));
+}
+
+TEST_F(TimelineRecordTest, ANumberBeyondAllAsksForTheNumberThatIsToCome) {
+  Order(true);
+  EXPECT_EQ(Get(std::numeric_limits<uint64_t>::max()).next(), 1u);
+  SendChunk(0, 1, "first");
+  SendChunk(1, 1, "second");
+  const v1::GetTimelineResponse got = Get(std::numeric_limits<uint64_t>::max());
+  EXPECT_EQ(got.parts_size(), 0);
+  EXPECT_EQ(got.next(), 3u);
+  EXPECT_EQ(Get(3).next(), 0u) << "there are no more";
+}
+
+TEST_F(TimelineRecordTest, AWorkerThatClaimsNoBytesOfItsLinesIsRefused) {
+  Order(true);
+  v1::WorkerMessage message;
+  v1::TimelineChunk* const chunk = message.mutable_timeline_chunk();
+  chunk->set_epoch(1);
+  chunk->set_recording(1);
+  chunk->set_events(1);
+  EXPECT_TRUE(CheckMessage(message, 2).ok());
+  chunk->set_lines_zlib("x");
+  EXPECT_THAT(CheckMessage(message, 2).ToString(), HasSubstr("lines_bytes is 0; it must be 1 to 8388608"));
+  shell_.Step(MessageReceived{streams_[0], message});
+  EXPECT_FALSE(shell_.IsOpen(streams_[0]));
+  EXPECT_EQ(Get().parts_size(), 0);
 }
 
 TEST_F(TimelineRecordTest, StoppingWaitsForTheLastChunks) {

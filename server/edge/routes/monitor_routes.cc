@@ -18,6 +18,7 @@
 #include "nlohmann/json.hpp"
 #include "server/edge/pages/page.h"
 #include "server/edge/routes/action_routes.h"
+#include "server/edge/routes/file_places.h"
 #include "server/edge/routes/hang_routes.h"
 #include "server/edge/routes/job_routes.h"
 #include "server/edge/routes/timeline_routes.h"
@@ -235,7 +236,8 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
                     }});
   for (HttpRoute& route : ActionRoutes(router)) routes.push_back(std::move(route));
   for (HttpRoute& route : HangRoutes(router, sources.registry)) routes.push_back(std::move(route));
-  for (HttpRoute& route : TimelineRoutes(router, sources.registry)) routes.push_back(std::move(route));
+  const auto places = std::make_shared<FilePlaces>();
+  for (HttpRoute& route : TimelineRoutes(router, sources.registry, places)) routes.push_back(std::move(route));
   return routes;
 }
 

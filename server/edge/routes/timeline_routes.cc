@@ -1,18 +1,17 @@
 #include "server/edge/routes/timeline_routes.h"
 
-#include <cstdint>
-#include <limits>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
 #include "server/edge/routes/job_routes.h"
+#include "server/edge/routes/timeline_parts.h"
 #include "web/files/job_timeline.h"
 #include "web/form_text.h"
 
@@ -23,57 +22,53 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kTimeline[] = "/api/v1/jobs/*/timeline";
 constexpr char kFile[] = "/api/v1/jobs/*/timeline/file";
-// Of a file that the edge writes, on its one thread: some 0.2 s.
-constexpr uint64_t kMostFileBytes = 32 << 20;
-constexpr uint64_t kNoParts = std::numeric_limits<uint64_t>::max();
 
-// The parts of a timeline that have come so far. shared: by the answers on their way.
-struct Parts {
-  v1::GetTimelineResponse about;
-  std::vector<v1::TimelinePart> parts;
-  uint64_t bytes = 0;
-};
-
-HttpReply TimelineFile(const std::string& job, std::shared_ptr<const Parts> parts) {
+HttpReply TimelineFile(const std::string& job, std::shared_ptr<const TimelineParts> parts) {
   HttpReply reply = FileReply("application/json", absl::StrCat(job, "-timeline.json"));
   reply.complete = [parts = std::move(parts)](HttpReply* complete) {
     std::ostringstream text;
-    const absl::StatusOr<JobTimeline> written = WriteJobTimeline(parts->about, parts->parts, text);
+    const absl::StatusOr<JobTimeline> written = WriteJobTimeline(parts->about(), parts->parts(), text);
     if (written.ok()) complete->body = text.str();
     if (!written.ok()) *complete = Refuse(written.status());
   };
   return reply;
 }
 
-void Fetch(CallRouter* router, const JobKey& key, std::shared_ptr<Parts> parts, HttpAnswer answer) {
+// The parts are shared by the answers on their way.
+void Fetch(CallRouter* router, const JobKey& key, const std::shared_ptr<TimelineParts>& parts, HttpAnswer answer) {
   AskJob<v1::GetTimelineResponse>(
       router, key,
-      [from = parts->about.next()](CallId call) {
+      [from = parts->next()](CallId call) {
         return TimelineFetched{call, from};
       },
       std::move(answer),
       [router, key, parts](v1::GetTimelineResponse found, const HttpAnswer& next) {
-        if (!parts->parts.empty() && parts->about.recording() != found.recording())
-          return next(HttpError(409, absl::StrCat("timeline ", found.recording(), " has replaced this one meanwhile")));
-        for (v1::TimelinePart& part : *found.mutable_parts()) {
-          parts->bytes += part.chunk().lines_bytes();
-          parts->parts.push_back(std::move(part));
+        const absl::Status added = parts->Add(std::move(found));
+        if (absl::IsOutOfRange(added)) {
+          return next(HttpError(
+              413, absl::StrCat(added.message(), "; farandole timeline get ", key.job, " -o FILE fetches it")));
         }
-        found.clear_parts();
-        parts->about = std::move(found);
-        if (parts->bytes > kMostFileBytes) {
-          return next(HttpError(413, absl::StrCat("the timeline has more than ", kMostFileBytes,
-                                                  " bytes; farandole timeline get ", key.job, " -o FILE fetches it")));
-        }
-        if (parts->about.next() != 0) return Fetch(router, key, parts, next);
+        if (!added.ok()) return next(Refuse(added));
+        if (!parts->IsWhole()) return Fetch(router, key, parts, next);
         next(TimelineFile(key.job, parts));
       });
 }
 
-void AnswerFile(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+void AnswerFile(CallRouter* router, FilePlaces* places, const HttpRequest& request, const HttpIdentity& identity,
+                HttpAnswer answer) {
   const absl::StatusOr<JobKey> key = JobToRead(router, request, identity);
   if (!key.ok()) return answer(Refuse(key.status()));
-  Fetch(router, *key, std::make_shared<Parts>(), std::move(answer));
+  std::optional<HttpAnswer> held = places->Take(identity, std::move(answer));
+  if (!held.has_value()) return;
+  AskJob<v1::GetTimelineResponse>(
+      router, *key,
+      [](CallId call) {
+        return TimelineFetched{call, kNoParts};
+      },
+      *std::move(held),
+      [router, key = *key](const v1::GetTimelineResponse& begin, const HttpAnswer& next) {
+        Fetch(router, key, std::make_shared<TimelineParts>(begin), next);
+      });
 }
 
 void AnswerState(CallRouter* router, const JobRegistry* registry, const HttpRequest& request,
@@ -120,15 +115,16 @@ void Record(CallRouter* router, const HttpRequest& request, const HttpIdentity& 
 
 }  // namespace
 
-std::vector<HttpRoute> TimelineRoutes(CallRouter* router, const JobRegistry* registry) {
+std::vector<HttpRoute> TimelineRoutes(CallRouter* router, const JobRegistry* registry,
+                                      const std::shared_ptr<FilePlaces>& places) {
   std::vector<HttpRoute> routes;
   routes.push_back({"GET", kTimeline, HttpAccess::kTenant,
                     [=](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
                       AnswerState(router, registry, request, identity, std::move(answer));
                     }});
   routes.push_back({"GET", kFile, HttpAccess::kTenant,
-                    [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-                      AnswerFile(router, request, identity, std::move(answer));
+                    [router, places](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                      AnswerFile(router, places.get(), request, identity, std::move(answer));
                     }});
   routes.push_back({"POST", kTimeline, HttpAccess::kTenant,
                     [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {

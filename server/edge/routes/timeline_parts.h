@@ -1,0 +1,50 @@
+#ifndef FARANDOLE_SERVER_EDGE_ROUTES_TIMELINE_PARTS_H_
+#define FARANDOLE_SERVER_EDGE_ROUTES_TIMELINE_PARTS_H_
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "farandole/v1/timeline.pb.h"
+
+namespace farandole {
+
+// GetTimelineRequest.from that asks for no part: the answer's `next` is the number of the part that is to come.
+inline constexpr uint64_t kNoParts = std::numeric_limits<uint64_t>::max();
+
+// The parts that a timeline had when its fetch began, as the answers bring them. Workers, which are not trusted, decide
+// how large the parts are and how fast they come; the bounds here hold whatever they send. Pure.
+class TimelineParts {
+ public:
+  // Of the parts, packed and unpacked together. The edge writes the file on its one thread: some 0.2 s.
+  static constexpr uint64_t kMostBytes = 32 << 20;
+
+  // `begin` answers kNoParts.
+  explicit TimelineParts(const v1::GetTimelineResponse& begin);
+
+  // Takes the answer to a request for the parts from next() on.
+  //   FAILED_PRECONDITION  it is of another recording, which has replaced this one
+  //   OUT_OF_RANGE         there are more than kMostBytes
+  absl::Status Add(v1::GetTimelineResponse found);
+  // All are there.
+  bool IsWhole() const { return is_whole_; }
+  uint64_t next() const { return next_; }
+
+  // The last answer, without its parts.
+  const v1::GetTimelineResponse& about() const { return about_; }
+  const std::vector<v1::TimelinePart>& parts() const { return parts_; }
+
+ private:
+  // The number of the first part that came after the beginning.
+  const uint64_t end_;
+  v1::GetTimelineResponse about_;
+  std::vector<v1::TimelinePart> parts_;
+  uint64_t bytes_ = 0;
+  uint64_t next_ = 0;
+  bool is_whole_ = false;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_ROUTES_TIMELINE_PARTS_H_

@@ -1,5 +1,7 @@
 // The HTTP edge of a coordinator.
 
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -34,6 +36,19 @@ class CoordinatorHttpTest : public CoordinatorFixture {
     if (!origin.empty()) request.set(http::field::origin, origin);
     request.prepare_payload();
     return HttpExchange(coordinator_->http_address(), std::move(request));
+  }
+  // The lines that the audit log has of changes by the dashboard: "METHOD PATH TARGET OUTCOME", each with its end.
+  std::string AuditedChanges() const {
+    std::ifstream file(options_.state_dir + "/audit/changes-000001.jsonl");
+    std::string text;
+    for (std::string line; std::getline(file, line);) {
+      const Json json = Json::parse(line);
+      const std::string method = json.value("method", "");
+      if (method.rfind("POST ", 0) != 0) continue;
+      absl::StrAppend(&text, method, " ", json["target"].get<std::string>(), " ", json["outcome"].get<std::string>(),
+                      "\n");
+    }
+    return text;
   }
 };
 
@@ -180,6 +195,24 @@ TEST_F(CoordinatorHttpTest, StacksAreAskedOfTheRanksThatAnswer) {
   EXPECT_EQ(asked["state"], "asked");
   EXPECT_EQ(asked["answered"], 2);
   EXPECT_EQ(asked["settings"], Json::array({"a=b"}));
+}
+
+TEST_F(CoordinatorHttpTest, TheAuditLogHasChangesOfJobsThatThereAreOnly) {
+  Start();
+  Leave(Train("mnist", 1));
+  for (const char* change : {"abort", "timeline?record=on", "timeline?record=off"}) {
+    const Response refused = Post(absl::StrCat("/api/v1/jobs/nothing/", change));
+    EXPECT_EQ(refused.result_int(), 404u) << change;
+    EXPECT_THAT(refused.body(), HasSubstr("there is no job default/nothing")) << change;
+  }
+  EXPECT_EQ(AuditedChanges(), "") << "nothing was changed";
+  EXPECT_EQ(Post("/api/v1/jobs/mnist/stacks").result_int(), 200u);
+  EXPECT_EQ(Post("/api/v1/jobs/nothing/stacks").result_int(), 404u);
+  EXPECT_EQ(AuditedChanges(), "") << "a question changes nothing, and those who may only look ask it";
+  EXPECT_EQ(Post("/api/v1/jobs/mnist/timeline?record=on").result_int(), 409u);
+  EXPECT_EQ(AuditedChanges(),
+            "POST /api/v1/jobs/*/timeline job default/mnist allowed\n"
+            "POST /api/v1/jobs/*/timeline job default/mnist failed\n");
 }
 
 TEST_F(CoordinatorHttpTest, ATimelineIsStartedAndStopped) {

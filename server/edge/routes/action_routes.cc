@@ -15,12 +15,13 @@ constexpr char kAbort[] = "/api/v1/jobs/*/abort";
 constexpr size_t kMaxReasonBytes = 1024;
 
 // The body is the reason. A job in the queue gives its place up.
-void AbortJob(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+void AbortJob(CallRouter* router, const JobRegistry* registry, const HttpRequest& request, const HttpIdentity& identity,
+              HttpAnswer answer) {
   if (request.body.size() > kMaxReasonBytes) {
     return answer(
         HttpError(400, absl::StrCat("reason: ", request.body.size(), " bytes are more than ", kMaxReasonBytes)));
   }
-  const absl::StatusOr<JobAction> action = AdmitAction(router, request, identity, Right::kControlOwn, kAbort);
+  const absl::StatusOr<JobAction> action = AdmitAction(router, registry, request, identity, Right::kControlOwn, kAbort);
   if (!action.ok()) return answer(Refuse(action.status()));
   CarryOut<v1::AbortJobResponse>(
       router, *action,
@@ -33,11 +34,11 @@ void AbortJob(CallRouter* router, const HttpRequest& request, const HttpIdentity
 
 }  // namespace
 
-std::vector<HttpRoute> ActionRoutes(CallRouter* router) {
+std::vector<HttpRoute> ActionRoutes(CallRouter* router, const JobRegistry* registry) {
   std::vector<HttpRoute> routes;
   routes.push_back({"POST", kAbort, HttpAccess::kTenant,
-                    [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-                      AbortJob(router, request, identity, std::move(answer));
+                    [=](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                      AbortJob(router, registry, request, identity, std::move(answer));
                     }});
   return routes;
 }

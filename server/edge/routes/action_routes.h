@@ -4,14 +4,15 @@
 #include <vector>
 
 #include "server/edge/call_router.h"
+#include "server/registry/job_registry.h"
 #include "web/http_message.h"
 
 namespace farandole {
 
-// Changes of a job, for callers with a token that may make them. The audit log has each.
+// Changes of a job that there is, for callers with a token that may make them. The audit log has each.
 //   POST /api/v1/jobs/NAME/abort[?tenant=NAME]  ends the job; the body is the reason, at most 1,024 bytes
-// `router` outlives the routes.
-std::vector<HttpRoute> ActionRoutes(CallRouter* router);
+// All outlive the routes.
+std::vector<HttpRoute> ActionRoutes(CallRouter* router, const JobRegistry* registry);
 
 }  // namespace farandole
 

@@ -101,16 +101,16 @@ void AnswerKept(CallRouter* router, const JobRegistry* registry, const HttpReque
 }
 
 void AskNow(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-  const absl::StatusOr<JobAction> action = AdmitAction(router, request, identity, Right::kView, kStacks);
-  if (!action.ok()) return answer(Refuse(action.status()));
+  const absl::StatusOr<JobAction> call = AdmitCall(router, request, identity, Right::kView, kStacks);
+  if (!call.ok()) return answer(Refuse(call.status()));
   const bool as_archive = QueryValue(request.query, "format") == "archive";
-  CarryOut<v1::DiagnoseResponse>(
-      router, *action,
+  AskJob<v1::DiagnoseResponse>(
+      router, call->job,
       [](CallId call) {
         return EvidenceRequested{call, true, false};
       },
       std::move(answer),
-      [router, key = action->job, as_archive](v1::DiagnoseResponse found, const HttpAnswer& last) {
+      [router, key = call->job, as_archive](v1::DiagnoseResponse found, const HttpAnswer& last) {
         auto said = std::make_shared<const v1::DiagnoseResponse>(std::move(found));
         if (as_archive) return AnswerArchive(router, key, std::move(said), last);
         last(HangReply("asked", std::move(said)));

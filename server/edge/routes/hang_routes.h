@@ -16,7 +16,7 @@ namespace farandole {
 //                                        "gathering" (its ranks are being asked), "gone", each with the sentence "why"
 //   GET  /api/v1/jobs/NAME/hang/archive  the same as a .tar.gz with everything; 404, 409 or 503 where nothing is kept
 //   POST /api/v1/jobs/NAME/stacks        asks the ranks now, which takes 4 s at most; "state": "asked". format=archive:
-//                                        the .tar.gz. The audit log has it
+//                                        the .tar.gz. It changes nothing: the audit log has no line, as of Diagnose
 // All outlive the routes.
 std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registry);
 

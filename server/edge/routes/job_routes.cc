@@ -63,19 +63,35 @@ absl::StatusOr<JobKey> JobToRead(CallRouter* router, const HttpRequest& request,
   return JobOf(router, request, ReaderOf(identity));
 }
 
-absl::StatusOr<JobAction> AdmitAction(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity,
-                                      Right right, absl::string_view path) {
+absl::StatusOr<JobAction> AdmitCall(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity,
+                                    Right right, absl::string_view path) {
   if (IsFromElsewhere(request)) return absl::PermissionDeniedError("this request came from another site");
   const Access access{identity.tenant, static_cast<v1::Role>(identity.role), identity.token_id};
   if (!Has(access.role, right))
     return absl::PermissionDeniedError(absl::StrCat(access.Text(), " may not ", Describe(right)));
   const absl::StatusOr<JobKey> key = JobOf(router, request, access);
   if (!key.ok()) return key.status();
-  JobAction action{access, *key, {absl::StrCat("POST ", path), request.peer, absl::StrCat("job ", key->Text())}};
-  if (router->audit() != nullptr) {
-    if (absl::Status allowed = router->audit()->AllowChange(access, action.audited); !allowed.ok()) return allowed;
-  }
+  return JobAction{access, *key, {absl::StrCat("POST ", path), request.peer, absl::StrCat("job ", key->Text())}};
+}
+
+absl::StatusOr<JobAction> AdmitAction(CallRouter* router, const JobRegistry* registry, const HttpRequest& request,
+                                      const HttpIdentity& identity, Right right, absl::string_view path) {
+  absl::StatusOr<JobAction> action = AdmitCall(router, request, identity, right, path);
+  if (!action.ok()) return action;
+  if (!registry->IsShown(action->job)) return absl::NotFoundError(absl::StrCat("there is no job ", action->job.Text()));
+  if (router->audit() == nullptr) return action;
+  if (absl::Status allowed = router->audit()->AllowChange(action->caller, action->audited); !allowed.ok())
+    return allowed;
   return action;
+}
+
+HttpReply RefuseAction(CallRouter* router, const JobAction& action, const absl::Status& why) {
+  HttpReply reply = Refuse(why);
+  if (router->audit() == nullptr) return reply;
+  reply.complete = [audit = router->audit(), action, why](HttpReply*) {
+    audit->TellFailed(action.caller, action.audited, why);
+  };
+  return reply;
 }
 
 }  // namespace farandole

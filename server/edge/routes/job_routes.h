@@ -12,6 +12,7 @@
 #include "server/audit/audit_log.h"
 #include "server/edge/call_router.h"
 #include "server/registry/job_key.h"
+#include "server/registry/job_registry.h"
 #include "server/registry/rights.h"
 #include "web/http_message.h"
 
@@ -30,16 +31,23 @@ Access ReaderOf(const HttpIdentity& identity);
 // The job of /api/v1/jobs/NAME[/...], for one who looks. Errors: CallRouter::KeyFor's.
 absl::StatusOr<JobKey> JobToRead(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity);
 
-// A change of a job that its caller may make, and that the audit log has.
+// A call about a job that its caller may make, as the audit log names it.
 struct JobAction {
   Access caller;
   JobKey job;
   AuditLog::Call audited;
 };
-// `path`: the route's, for the audit. PERMISSION_DENIED: a page of another site has sent it, or the caller has not this
-// right; KeyFor's errors; UNAVAILABLE: the audit log cannot be written.
-absl::StatusOr<JobAction> AdmitAction(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity,
-                                      Right right, absl::string_view path);
+// For a call that changes nothing, of which the audit log has no line. `path`: the route's. PERMISSION_DENIED: a page
+// of another site has sent it, or the caller has not this right; KeyFor's errors.
+absl::StatusOr<JobAction> AdmitCall(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity,
+                                    Right right, absl::string_view path);
+// For a change: its line is in the audit log, synced, on return. AdmitCall's errors; NOT_FOUND: there is no such job,
+// and no line; UNAVAILABLE: the audit log cannot be written.
+absl::StatusOr<JobAction> AdmitAction(CallRouter* router, const JobRegistry* registry, const HttpRequest& request,
+                                      const HttpIdentity& identity, Right right, absl::string_view path);
+// Refuses a change that AdmitAction has allowed. The audit log gets the failure's line when the edge's thread completes
+// the reply, so that a job loop's thread does not wait for the disk.
+HttpReply RefuseAction(CallRouter* router, const JobAction& action, const absl::Status& why);
 
 // Asks a job one question; `use(Message, answer)` gets its answer, and `answer` a refusal, on a job loop's thread.
 template <typename Message, typename MakeEvent, typename Use>
@@ -60,9 +68,7 @@ void CarryOut(CallRouter* router, const JobAction& action, const MakeEvent& make
                [router, action, answer = std::move(answer), use = std::move(use)](const absl::Status& status,
                                                                                   ReplyMessage message) {
                  auto* found = std::get_if<Message>(&message);
-                 if (!status.ok() && router->audit() != nullptr)
-                   router->audit()->TellFailed(action.caller, action.audited, status);
-                 if (!status.ok()) return answer(Refuse(status));
+                 if (!status.ok()) return answer(RefuseAction(router, action, status));
                  if (found == nullptr) return answer(HttpError(500, "the job's answer is of another call's type"));
                  use(std::move(*found), answer);
                });

@@ -97,10 +97,11 @@ void AnswerState(CallRouter* router, const JobRegistry* registry, const HttpRequ
       });
 }
 
-void Record(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+void Record(CallRouter* router, const JobRegistry* registry, const HttpRequest& request, const HttpIdentity& identity,
+            HttpAnswer answer) {
   const std::string record = QueryValue(request.query, "record");
   if (record != "on" && record != "off") return answer(HttpError(400, "record=" + record + " is not on or off"));
-  const absl::StatusOr<JobAction> action = AdmitAction(router, request, identity, Right::kControl, kTimeline);
+  const absl::StatusOr<JobAction> action = AdmitAction(router, registry, request, identity, Right::kControl, kTimeline);
   if (!action.ok()) return answer(Refuse(action.status()));
   CarryOut<v1::RecordTimelineResponse>(
       router, *action,
@@ -127,8 +128,8 @@ std::vector<HttpRoute> TimelineRoutes(CallRouter* router, const JobRegistry* reg
                       AnswerFile(router, places.get(), request, identity, std::move(answer));
                     }});
   routes.push_back({"POST", kTimeline, HttpAccess::kTenant,
-                    [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-                      Record(router, request, identity, std::move(answer));
+                    [=](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                      Record(router, registry, request, identity, std::move(answer));
                     }});
   return routes;
 }

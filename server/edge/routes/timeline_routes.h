@@ -18,7 +18,7 @@ namespace farandole {
 //                                         413: it is more than 32 MiB, packed and unpacked together, for which there
 //                                         is `farandole timeline get`; 429: the caller's tenant has its place in use
 //   POST /api/v1/jobs/NAME/timeline       record=on or record=off; "sentence" says what has happened. 400: neither. The
-//                                         audit log has it
+//                                         audit log has it; 404: there is no such job, and no line
 // `router` and `registry` outlive the routes. `places`: shared by all routes that make files.
 std::vector<HttpRoute> TimelineRoutes(CallRouter* router, const JobRegistry* registry,
                                       const std::shared_ptr<FilePlaces>& places);

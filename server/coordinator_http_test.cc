@@ -1,11 +1,14 @@
 // The HTTP edge of a coordinator.
 
+#include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -36,6 +39,19 @@ class CoordinatorHttpTest : public CoordinatorFixture {
     if (!origin.empty()) request.set(http::field::origin, origin);
     request.prepare_payload();
     return HttpExchange(coordinator_->http_address(), std::move(request));
+  }
+  // The ranks answer the next question for evidence, each with what `fill` adds to its answer.
+  static void AnswerEvidence(const std::vector<std::unique_ptr<TestWorker>>& workers,
+                             const std::function<void(v1::Evidence*)>& fill) {
+    for (const auto& worker : workers) {
+      const auto wanted = worker->Await([](const v1::CoordinatorMessage& one) { return one.has_evidence_wanted(); });
+      ASSERT_TRUE(wanted.ok()) << wanted.status();
+      v1::WorkerMessage message;
+      message.mutable_evidence()->set_epoch(1);
+      message.mutable_evidence()->set_inquiry(wanted->evidence_wanted().inquiry());
+      fill(message.mutable_evidence());
+      EXPECT_TRUE(worker->Send(message));
+    }
   }
   // The lines that the audit log has of changes by the dashboard: "METHOD PATH TARGET OUTCOME", each with its end.
   std::string AuditedChanges() const {
@@ -179,22 +195,69 @@ TEST_F(CoordinatorHttpTest, WhatIsKeptOfAStallAsksNobody) {
 TEST_F(CoordinatorHttpTest, StacksAreAskedOfTheRanksThatAnswer) {
   Start();
   const auto workers = Train("mnist", 2);
-  std::thread ranks([&workers] {
-    for (const auto& worker : workers) {
-      const auto wanted = worker->Await([](const v1::CoordinatorMessage& one) { return one.has_evidence_wanted(); });
-      ASSERT_TRUE(wanted.ok()) << wanted.status();
-      v1::WorkerMessage message;
-      message.mutable_evidence()->set_epoch(1);
-      message.mutable_evidence()->set_inquiry(wanted->evidence_wanted().inquiry());
-      message.mutable_evidence()->add_settings("a=b");
-      EXPECT_TRUE(worker->Send(message));
-    }
-  });
+  std::thread ranks([&workers] { AnswerEvidence(workers, [](v1::Evidence* one) { one->add_settings("a=b"); }); });
   const Json asked = Json::parse(Post("/api/v1/jobs/mnist/stacks").body());
   ranks.join();
   EXPECT_EQ(asked["state"], "asked");
   EXPECT_EQ(asked["answered"], 2);
   EXPECT_EQ(asked["settings"], Json::array({"a=b"}));
+}
+
+TEST_F(CoordinatorHttpTest, AnArchiveIsBoundedAndNamesTheRanksThatItLeavesOut) {
+  Start();
+  const auto workers = Train("mnist", 3);
+  // Some 0.9 MiB of each rank: two fit.
+  std::thread ranks([&workers] {
+    AnswerEvidence(workers, [](v1::Evidence* one) {
+      for (int thread = 0; thread < 18; ++thread) {
+        v1::ThreadStack* const stack = one->add_threads();
+        for (int frame = 0; frame < 100; ++frame) stack->add_frames()->set_file(std::string(512, 'f'));
+      }
+    });
+  });
+  const Response archive = Post("/api/v1/jobs/mnist/stacks?format=archive");
+  ranks.join();
+  ASSERT_EQ(archive.result_int(), 200u) << archive.body();
+  const std::string directory = ::testing::TempDir();
+  std::ofstream(directory + "/asked.tar.gz", std::ios::binary) << archive.body();
+  ASSERT_EQ(system(("cd '" + directory + "' && tar xzf asked.tar.gz").c_str()), 0);
+  std::ifstream readme(directory + "/farandole-mnist/README.txt");
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(readme), {}),
+              HasSubstr("rank 2: left out: this archive takes 2097152 bytes of evidence"));
+}
+
+TEST_F(CoordinatorHttpTest, ATenantHasOneFileAtATime) {
+  Start();
+  const auto workers = Train("mnist", 1);
+  v1::CreateTenantRequest create;
+  create.set_tenant("other");
+  create.set_idempotency_key("k");
+  const std::string other = Client().CreateTenant(create)->token();
+  Response first;
+  std::thread asker([&] { first = Post("/api/v1/jobs/mnist/stacks?format=archive"); });
+  // The rank is asked: the archive is under way until it answers.
+  const auto wanted = workers[0]->Await([](const v1::CoordinatorMessage& one) { return one.has_evidence_wanted(); });
+  EXPECT_TRUE(wanted.ok()) << wanted.status();
+  const Response second = Post("/api/v1/jobs/mnist/stacks?format=archive");
+  EXPECT_EQ(second.result_int(), 429u);
+  EXPECT_EQ(second[http::field::retry_after], "5");
+  EXPECT_THAT(second.body(), HasSubstr("tenant default has a timeline or an archive under way"));
+  for (const char* file : {"timeline/file", "hang/archive"}) {
+    const std::string path = absl::StrCat("/api/v1/jobs/mnist/", file);
+    EXPECT_EQ(Get(path, coordinator_->token()).result_int(), 429u) << path;
+    EXPECT_EQ(Get(path, other).result_int(), 404u) << path;
+  }
+  EXPECT_EQ(Get("/api/v1/jobs/mnist/hang", coordinator_->token()).result_int(), 200u);
+  v1::WorkerMessage message;
+  message.mutable_evidence()->set_epoch(1);
+  message.mutable_evidence()->set_inquiry(wanted->evidence_wanted().inquiry());
+  EXPECT_TRUE(workers[0]->Send(message));
+  asker.join();
+  EXPECT_EQ(first.result_int(), 200u);
+  EXPECT_EQ(first[http::field::content_disposition], "attachment; filename=\"farandole-mnist.tar.gz\"");
+  // Its place is free again, also after a refusal.
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(Get("/api/v1/jobs/mnist/timeline/file", coordinator_->token()).result_int(), 404u);
 }
 
 TEST_F(CoordinatorHttpTest, TheAuditLogHasChangesOfJobsThatThereAreOnly) {

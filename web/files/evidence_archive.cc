@@ -1,5 +1,7 @@
 #include "web/files/evidence_archive.h"
 
+#include <cstdint>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,45 @@ absl::StatusOr<std::string> PackEvidence(const v1::GetJobResponse& job, const v1
   for (const v1::RankEvidence& rank : answer.ranks())
     files.emplace_back(absl::StrCat(directory, "rank-", rank.rank(), ".json"), EvidenceJson(rank));
   return PackTarGz(files, now);
+}
+
+v1::DiagnoseResponse EvidenceWithin(const v1::DiagnoseResponse& answer, size_t most_bytes) {
+  v1::DiagnoseResponse kept;
+  kept.set_epoch(answer.epoch());
+  kept.set_size(answer.size());
+  kept.set_stalled_unix_ms(answer.stalled_unix_ms());
+  kept.set_sentence(answer.sentence());
+  *kept.mutable_waits() = answer.waits();
+  size_t bytes = 0;
+  for (const v1::StackGroup& group : answer.stacks()) {
+    bytes += group.ByteSizeLong();
+    if (bytes > most_bytes / 2) break;
+    *kept.add_stacks() = group;
+  }
+  std::set<uint32_t> missing;
+  for (const v1::FlightWait& wait : answer.waits()) missing.insert(wait.missing().begin(), wait.missing().end());
+  for (const v1::RankEvidence& rank : answer.ranks()) {
+    v1::RankEvidence* const one = kept.add_ranks();
+    one->set_rank(rank.rank());
+    one->set_silence(rank.silence());
+  }
+  bytes = 0;
+  for (const bool of_missing : {true, false}) {
+    for (int at = 0; at < answer.ranks_size(); ++at) {
+      const v1::RankEvidence& rank = answer.ranks(at);
+      if ((missing.count(rank.rank()) > 0) != of_missing || !rank.has_evidence()) continue;
+      if (bytes + rank.evidence().ByteSizeLong() > most_bytes) {
+        kept.mutable_ranks(at)->set_silence(
+            absl::StrCat("left out: this archive takes ", most_bytes,
+                         " bytes of evidence, first that of the ranks that others wait for; "
+                         "`farandole diagnose JOB --archive FILE` takes all"));
+        continue;
+      }
+      bytes += rank.evidence().ByteSizeLong();
+      *kept.mutable_ranks(at)->mutable_evidence() = rank.evidence();
+    }
+  }
+  return kept;
 }
 
 }  // namespace farandole

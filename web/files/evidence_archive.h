@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_WEB_FILES_EVIDENCE_ARCHIVE_H_
 #define FARANDOLE_WEB_FILES_EVIDENCE_ARCHIVE_H_
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,6 +16,11 @@ namespace farandole {
 //   INTERNAL  zlib could not compress it
 absl::StatusOr<std::string> PackEvidence(const v1::GetJobResponse& job, const v1::DiagnoseResponse& answer,
                                          absl::string_view source, absl::Time now);
+
+// The answer with at most `most_bytes` of the ranks' evidence, as it is serialized: first that of the ranks that others
+// wait for. Instead of a rank's evidence that has no room there is a sentence that says so, which PackEvidence shows.
+// Of the groups of stacks, which repeat what the evidence has, the first ones within half of that are there, too.
+v1::DiagnoseResponse EvidenceWithin(const v1::DiagnoseResponse& answer, size_t most_bytes);
 
 }  // namespace farandole
 

@@ -26,6 +26,8 @@ using Found = std::function<void(const absl::Status&, Said)>;
 constexpr char kHang[] = "/api/v1/jobs/*/hang";
 constexpr char kArchive[] = "/api/v1/jobs/*/hang/archive";
 constexpr char kStacks[] = "/api/v1/jobs/*/stacks";
+// Of evidence in an archive, which the edge writes twice as JSON and packs on its one thread. A rank has some 20 KiB.
+constexpr size_t kMostArchiveBytes = 2 << 20;
 
 HttpReply HangReply(const std::string& state, Said said) {
   HttpReply reply;
@@ -51,7 +53,8 @@ void AnswerArchive(CallRouter* router, const JobKey& key, Said said, HttpAnswer 
         // shared: as above.
         const auto job = std::make_shared<const v1::GetJobResponse>(std::move(found));
         reply.complete = [job, said](HttpReply* complete) {
-          const absl::StatusOr<std::string> packed = PackEvidence(*job, *said, "the dashboard", absl::Now());
+          const absl::StatusOr<std::string> packed =
+              PackEvidence(*job, EvidenceWithin(*said, kMostArchiveBytes), "the dashboard", absl::Now());
           if (packed.ok()) complete->body = *packed;
           if (!packed.ok()) *complete = Refuse(packed.status());
         };
@@ -87,29 +90,39 @@ void FindKept(CallRouter* router, const JobRegistry* registry, const JobKey& key
       });
 }
 
-void AnswerKept(CallRouter* router, const JobRegistry* registry, const HttpRequest& request,
+// The answer to give for an archive, or for none; nullopt: the tenant has its place in use, and `answer` was called.
+std::optional<HttpAnswer> Admit(FilePlaces* places, bool as_archive, const HttpIdentity& identity, HttpAnswer answer) {
+  return as_archive ? places->Take(identity, std::move(answer)) : std::make_optional(std::move(answer));
+}
+
+void AnswerKept(CallRouter* router, const JobRegistry* registry, FilePlaces* places, const HttpRequest& request,
                 const HttpIdentity& identity, bool as_archive, HttpAnswer answer) {
   const absl::StatusOr<JobKey> key = JobToRead(router, request, identity);
   if (!key.ok()) return answer(Refuse(key.status()));
   if (!registry->Find(*key).has_value()) return answer(HttpError(404, absl::StrCat("there is no job ", key->Text())));
+  std::optional<HttpAnswer> held = Admit(places, as_archive, identity, std::move(answer));
+  if (!held.has_value()) return;
   FindKept(router, registry, *key,
-           [router, key = *key, as_archive, answer = std::move(answer)](const absl::Status& status, Said said) {
+           [router, key = *key, as_archive, answer = *std::move(held)](const absl::Status& status, Said said) {
              if (!status.ok()) return answer(as_archive ? Refuse(status) : NothingKept(status));
              if (as_archive) return AnswerArchive(router, key, std::move(said), answer);
              answer(HangReply("kept", std::move(said)));
            });
 }
 
-void AskNow(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+void AskNow(CallRouter* router, FilePlaces* places, const HttpRequest& request, const HttpIdentity& identity,
+            HttpAnswer answer) {
   const absl::StatusOr<JobAction> call = AdmitCall(router, request, identity, Right::kView, kStacks);
   if (!call.ok()) return answer(Refuse(call.status()));
   const bool as_archive = QueryValue(request.query, "format") == "archive";
+  std::optional<HttpAnswer> held = Admit(places, as_archive, identity, std::move(answer));
+  if (!held.has_value()) return;
   AskJob<v1::DiagnoseResponse>(
       router, call->job,
       [](CallId call) {
         return EvidenceRequested{call, true, false};
       },
-      std::move(answer),
+      *std::move(held),
       [router, key = call->job, as_archive](v1::DiagnoseResponse found, const HttpAnswer& last) {
         auto said = std::make_shared<const v1::DiagnoseResponse>(std::move(found));
         if (as_archive) return AnswerArchive(router, key, std::move(said), last);
@@ -119,17 +132,19 @@ void AskNow(CallRouter* router, const HttpRequest& request, const HttpIdentity& 
 
 }  // namespace
 
-std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registry) {
+std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registry,
+                                  const std::shared_ptr<FilePlaces>& places) {
   std::vector<HttpRoute> routes;
   for (const bool as_archive : {false, true}) {
     routes.push_back({"GET", as_archive ? kArchive : kHang, HttpAccess::kTenant,
-                      [=](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-                        AnswerKept(router, registry, request, identity, as_archive, std::move(answer));
+                      [router, registry, places, as_archive](const HttpRequest& request, const HttpIdentity& identity,
+                                                             HttpAnswer answer) {
+                        AnswerKept(router, registry, places.get(), request, identity, as_archive, std::move(answer));
                       }});
   }
   routes.push_back({"POST", kStacks, HttpAccess::kTenant,
-                    [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-                      AskNow(router, request, identity, std::move(answer));
+                    [router, places](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                      AskNow(router, places.get(), request, identity, std::move(answer));
                     }});
   return routes;
 }

@@ -1,9 +1,11 @@
 #ifndef FARANDOLE_SERVER_EDGE_ROUTES_HANG_ROUTES_H_
 #define FARANDOLE_SERVER_EDGE_ROUTES_HANG_ROUTES_H_
 
+#include <memory>
 #include <vector>
 
 #include "server/edge/call_router.h"
+#include "server/edge/routes/file_places.h"
 #include "server/registry/job_registry.h"
 #include "web/http_message.h"
 
@@ -17,8 +19,10 @@ namespace farandole {
 //   GET  /api/v1/jobs/NAME/hang/archive  the same as a .tar.gz with everything; 404, 409 or 503 where nothing is kept
 //   POST /api/v1/jobs/NAME/stacks        asks the ranks now, which takes 4 s at most; "state": "asked". format=archive:
 //                                        the .tar.gz. It changes nothing: the audit log has no line, as of Diagnose
-// All outlive the routes.
-std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registry);
+// An archive takes 2 MiB of evidence and names the ranks that it leaves out; 429: the caller's tenant has its place in
+// use. `router` and `registry` outlive the routes. `places`: shared by all routes that make files.
+std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registry,
+                                  const std::shared_ptr<FilePlaces>& places);
 
 }  // namespace farandole
 

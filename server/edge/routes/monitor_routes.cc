@@ -235,8 +235,8 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
                       answer(events->Open(request, identity));
                     }});
   for (HttpRoute& route : ActionRoutes(router, sources.registry)) routes.push_back(std::move(route));
-  for (HttpRoute& route : HangRoutes(router, sources.registry)) routes.push_back(std::move(route));
   const auto places = std::make_shared<FilePlaces>();
+  for (HttpRoute& route : HangRoutes(router, sources.registry, places)) routes.push_back(std::move(route));
   for (HttpRoute& route : TimelineRoutes(router, sources.registry, places)) routes.push_back(std::move(route));
   return routes;
 }

@@ -13,6 +13,8 @@ from programs_run import START_SECONDS
 CHROMIUM = "/usr/bin/chromium"
 # Of a whole job, of which importing the program's libraries is most.
 PATIENCE_MS = START_SECONDS * 1000
+# Of every expectation: five seconds, the default, are too few on a machine that compiles meanwhile.
+expect.set_options(timeout=PATIENCE_MS)
 PICTURES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "pictures"
 MOST_PICTURE_BYTES = 150_000
 AXE = pathlib.Path(__file__).resolve().parents[2] / "build" / "npm" / "node_modules" / "axe-core" / "axe.min.js"

@@ -154,8 +154,12 @@ def test_nccl_is_not_used_between_hosts(
         assert re.search(rf"^\[{rank}\] by {way}", run.output, re.MULTILINE), run.output[-3000:]
 
 
-def test_a_coordinator_elsewhere_wants_tls(start: Callable[..., Program]) -> None:
+def test_a_coordinator_elsewhere_wants_tls(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text("farandole_token")
     variables = {"FARANDOLE_COORDINATOR": "127.example.org:7070", "FARANDOLE_ENCRYPT": "1", "FARANDOLE_SIZE": "2"}
+    variables["FARANDOLE_TOKEN_FILE"] = str(token)
     program = start(sys.executable, "-c", "import farandole; farandole.init()", **variables)
     assert program.end(60) != 0
     sentence = "FARANDOLE_ENCRYPT is 1, but coordinator 127.example.org:7070 is not on this host, and without"

@@ -77,17 +77,16 @@ constexpr ServeSetting kSettings[] = {
     {"--keep-ended-days", "FARANDOLE_KEEP_ENDED_DAYS", "days", "30", "How long ended jobs are kept", nullptr,
      &O::keep_ended_days, 1, 36'500},
     {"--tenant-queued-mib", "FARANDOLE_TENANT_QUEUED_MIB", "MiB", "64",
-     "Memory of one tenant's messages that are on their way, to its jobs and to its workers; one job may have half of "
-     "it, one worker a quarter",
+     "Memory of one tenant's messages that are on their way to its jobs, and as much again of those to its workers; "
+     "one job may have half of it, one worker a quarter",
      nullptr, &O::tenant_queued_mib, 8, kMostMib},
     {"--tenant-kept-mib", "FARANDOLE_TENANT_KEPT_MIB", "MiB", "256",
      "Memory of what one tenant's jobs keep: tensors that ranks wait for, measurements, timelines, reports of stalls; "
      "one job may have half of it",
      nullptr, &O::tenant_kept_mib, 8, kMostMib},
     {"--queued-mib", "FARANDOLE_QUEUED_MIB", "MiB", "512",
-     "Memory of all tenants' messages that are on their way; when it is full, those tenants feel it that have more "
-     "than "
-     "their equal part",
+     "Memory of all tenants' messages that are on their way; those to jobs and those to workers have as much each; "
+     "when it is full, those tenants feel it that have more than their equal part",
      nullptr, &O::queued_mib, 8, kMostMib},
     {"--kept-mib", "FARANDOLE_KEPT_MIB", "MiB", "2048", "Memory of what all tenants' jobs keep, likewise", nullptr,
      &O::kept_mib, 8, kMostMib},

@@ -54,7 +54,7 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   void OnWriteDone(bool ok) override;
   void OnDone() override;
 
-  // Incoming; called from OnReadDone only, which gRPC calls one at a time.
+  // Incoming; OnReadDone and Resume call it, never both at once.
   void TakeIn();
   // Finds out whose the stream is.
   absl::Status Identify(const v1::Hello& hello);

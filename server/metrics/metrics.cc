@@ -85,8 +85,9 @@ constexpr MetricRow kRows[] = {
     {kGauge, "farandole_held_bytes", "tenant, kind",
      "Bytes in memory on behalf of a tenant, of those that its limits count; tenant=\"\": of all tenants together."},
     {kGauge, "farandole_held_ratio", "tenant, pool",
-     "How much of its limit a tenant has: of messages on their way (queued), of messages that wait for room (paused), "
-     "and of what its jobs keep (kept); tenant=\"\": all tenants together. Observers are refused above 0.5, those who "
+     "How much of its limit a tenant has: of messages on their way to its jobs (queued) and to its workers (outgoing), "
+     "of messages that wait for room (paused), and of what its jobs keep (kept); tenant=\"\": all tenants together. "
+     "Observers are refused above 0.5, those who "
      "join above 0.75."},
     {kCounter, "farandole_sheds_total", "tenant, kind",
      "What was refused, left out or ended because a tenant had no room: messages that had to wait and calls (events), "

@@ -238,7 +238,7 @@ export interface Recorder {
   }[];
 }
 
-// What ranks said of whom they wait for, at the last stall or when they were asked.
+// The ranks' answers at the last stall, or when they were asked: each names the ranks that it waits for.
 export interface Evidence {
   state: "kept" | "asked";
   at_unix_ms: number;

@@ -88,7 +88,7 @@ class RecordOpener {
  public:
   explicit RecordOpener(const RecordSecret& secret, uint64_t records_per_key = kRecordsPerKey)
       : cipher_(secret, /*seals=*/false, records_per_key) {}
-  // What the length field at the front of a record says.
+  // Returns the number of bytes that the length field at the front of a record gives.
   //   DATA_LOSS: no sealer writes that; a sentence's end that says which record it is
   absl::StatusOr<size_t> LengthOf(const char* record) const;
   // Decrypts the record of `bytes` bytes of plaintext into `parts`, which have at least that room. Where it does not

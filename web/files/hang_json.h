@@ -14,9 +14,9 @@ namespace farandole {
 //   stacks[]                         ranks, is_dominant, about (how it was read), frames[] of function, file, line; and
 //                                    more_frames. At most 16 groups, the greatest first
 //   silent[]                         ranks, why: those that did not answer, or have no stacks
-//   recorders[]                      rank, is_missing, pid, epoch, unrecorded, threads[] (name, state, call),
-//   records[]:
-//                                    the latest 32 of the at most 8 ranks that matter, first those that others wait for
+//   recorders[]                      rank, is_missing, pid, epoch, unrecorded, threads[] (name, state, call), and
+//                                    records[]: the latest 32 of the at most 8 ranks that matter, first those that
+//                                    others wait for
 //   settings[]                       "NAME=value" of the lowest rank that told any
 // A group of ranks is {"text": "ranks 0-2,5", "count": 4, "first": 0}.
 nlohmann::ordered_json HangJson(const v1::DiagnoseResponse& answer);

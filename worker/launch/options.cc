@@ -106,8 +106,7 @@ constexpr NumberSetting kNcclSplit = {"FARANDOLE_NCCL_SPLIT", 0, 0, 1,
 constexpr NumberSetting kEncrypt = {
     "FARANDOLE_ENCRYPT", 0, 0, 1,
     "1: tensors, and what orders them, are encrypted and authenticated where they cross a network, and GPUs of "
-    "different "
-    "hosts exchange nothing by NCCL; equal on all ranks; not with FARANDOLE_TRANSPORT=gloo"};
+    "different hosts exchange nothing by NCCL; equal on all ranks; not with FARANDOLE_TRANSPORT=gloo"};
 constexpr NumberSetting kNvtx = {
     "FARANDOLE_NVTX", 1, 0, 1, "0: a profiler that takes NVTX, as Nsight Systems does, gets no ranges of collectives"};
 constexpr NumberSetting kMinSize = {

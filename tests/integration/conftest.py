@@ -10,8 +10,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 
 import harness  # noqa: E402
 import hosts  # noqa: E402
+from browsers import Watched, browsers, watched_pages  # noqa: E402
 from coordinators import Coordinator  # noqa: E402
 from gates import Gate  # noqa: E402
+from playwright.sync_api import Browser  # noqa: E402
 from programs_run import Program  # noqa: E402
 from terminals import Terminal  # noqa: E402
 
@@ -95,6 +97,18 @@ def gate(tmp_path: pathlib.Path) -> Iterator[Gate]:
     made = Gate(tmp_path / "gate")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One for all tests of a module."""
+    yield from browsers()
+
+
+@pytest.fixture
+def watched(browser: Browser) -> Iterator[Watched]:
+    """A new page without a session."""
+    yield from watched_pages(browser)
 
 
 @pytest.fixture(scope="session")

@@ -8,20 +8,17 @@ import signal
 import sys
 import time
 import urllib.request
-from typing import Callable, Iterator, List, Tuple
+from typing import Callable, List, Tuple
 
-import pytest
 from browsers import (
     PATIENCE_MS,
     Watched,
-    browsers,
     picture,
     require_axe,
     require_clean,
     require_no_sideways,
     sign_in,
     token_of,
-    watched_pages,
 )
 from coordinators import Coordinator
 from gates import Gate
@@ -30,18 +27,6 @@ from programs_run import Program
 from relay import Relay
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One for all tests of this module."""
-    yield from browsers()
-
-
-@pytest.fixture
-def watched(browser: Browser) -> Iterator[Watched]:
-    """A new page without a session."""
-    yield from watched_pages(browser)
 
 
 def row_of(page: Page, job: str) -> Locator:

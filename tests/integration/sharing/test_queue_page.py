@@ -2,27 +2,14 @@
 
 import pathlib
 import re
-from typing import Callable, Iterator
+from typing import Callable
 
-import pytest
-from browsers import PATIENCE_MS, Watched, browsers, require_clean, sign_in, watched_pages
+from browsers import PATIENCE_MS, Watched, require_clean, sign_in
 from coordinators import Coordinator
 from gates import Gate
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 from programs_run import Program
 from test_queue import WAITS, Team
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One for all tests of this module."""
-    yield from browsers()
-
-
-@pytest.fixture
-def watched(browser: Browser) -> Iterator[Watched]:
-    """A new page without a session."""
-    yield from watched_pages(browser)
 
 
 def test_a_queued_job_gives_its_place_up_on_its_page(

@@ -5,13 +5,16 @@ import re
 import sys
 from typing import Callable, Iterator, Tuple
 
-import averaging
 import harness
 import pytest
 from coordinators import Coordinator
 from elastic_jobs import ElasticJob
 from programs_run import Program
 from wire import DATA, RELAY, Wire
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "programs"))
+
+import averaging  # noqa: E402
 
 AVERAGING = pathlib.Path(averaging.__file__)
 TAMPERED = (
@@ -36,20 +39,20 @@ class Job:
 
 @pytest.fixture
 def averaging_job(
-    start: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
+    job: Callable[..., Program], serve: Callable[..., Coordinator], tmp_path: pathlib.Path
 ) -> Iterator[Callable[..., Job]]:
     """averaging_job(*options, **environment) starts averaging.py on two hosts; options are of `farandole run`."""
     coordinator = serve()
     wire = Wire(coordinator.address)
 
-    def job(*options: str, **environment: str) -> Job:
+    def heard_job(*options: str, **environment: str) -> Job:
         end = tmp_path / "end"
-        worker = harness.split(2, [sys.executable, str(AVERAGING), str(end)])
         place = ["--coordinator", wire.address, "--token-file", coordinator.token_file]
         variables = {"FARANDOLE_NETWORK_INTERFACES": "127.0.0.1", **environment}
-        return Job(start(str(harness.CLI), "run", "-np", "2", *place, *options, *worker, **variables), wire, end)
+        program = job(2, "averaging", end, options=[*place, *options], hosts=2, **variables)
+        return Job(program, wire, end)
 
-    yield job
+    yield heard_job
     wire.close()
 
 

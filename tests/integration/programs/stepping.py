@@ -9,6 +9,7 @@ import sys
 
 import farandole.numpy as hvd
 import numpy as np
+from outcome import run_and_report
 
 NEW, STOP = 1.0, 2.0
 
@@ -49,8 +50,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}")
-        sys.exit(3)
+    run_and_report(main)

@@ -5,6 +5,7 @@ import sys
 
 import farandole.numpy as hvd
 import numpy as np
+from outcome import run_and_report
 
 PATTERN = bytes.fromhex("5ca1ab1e0ddba11c0ffee123456789ab")
 # Too large for what travels beside the tensors' order, and small enough for it.
@@ -27,8 +28,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}")
-        sys.exit(3)
+    run_and_report(main)

@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { show } from "./address";
 import { act, askJson, pathOf, type Job, type Timeline } from "./api";
+import { useAsking } from "./asking";
 import { ago, clock, count, plural } from "./format";
 import { askStacks } from "./hang";
 import type { JobProps } from "./job";
@@ -62,19 +63,13 @@ export function Actions({ job, ...props }: JobProps & { job: Job }): JSX.Element
 }
 
 function StacksNow({ tenant, name }: JobProps): JSX.Element {
-  const [said, setSaid] = useState("");
-  const ask = async (): Promise<void> => {
-    setSaid("The ranks are asked; they have 4 s.");
-    try {
-      await askStacks(tenant, name);
-      location.hash = show(["jobs", tenant, name, "hang"]);
-    } catch (refusal) {
-      setSaid((refusal as Error).message);
-    }
-  };
+  const { said, ask } = useAsking(async () => {
+    await askStacks(tenant, name);
+    location.hash = show(["jobs", tenant, name, "hang"]);
+  });
   return (
     <div class="actions">
-      <button type="button" onClick={() => void ask()}>
+      <button type="button" onClick={ask}>
         Stacks now
       </button>
       <span class="remark">which line each program is in, and who waits for whom; no program is stopped for it</span>

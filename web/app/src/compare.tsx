@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { setQuery, show, type Address } from "./address";
 import { act, askJson, pathOf, viewOf, type Curve, type Hang, type Job, type JobList, type Logged, type Worker, type Workers } from "./api";
+import { useAsking } from "./asking";
 import { Chart, type Line } from "./chart";
 import { bytes, clock, count, percent } from "./format";
 import { hasChanged, useLoad } from "./load";
@@ -202,16 +203,9 @@ function split(settings: readonly string[]): Map<string, string> {
 function Settings({ a, b }: { a: Job; b: Job }): JSX.Element {
   const left = useSettings(a);
   const right = useSettings(b);
-  const [said, setSaid] = useState("");
-  const ask = async (): Promise<void> => {
-    setSaid("The ranks are asked; they have 4 s.");
-    try {
-      await Promise.all([left.ask(), right.ask()]);
-      setSaid("The ranks have answered.");
-    } catch (refusal) {
-      setSaid((refusal as Error).message);
-    }
-  };
+  const { said, ask } = useAsking(async () => {
+    await Promise.all([left.ask(), right.ask()]);
+  });
   const unknown = [a, b].filter((_, index) => (index === 0 ? left : right).settings === undefined);
   return (
     <section aria-labelledby="settings-title">
@@ -221,7 +215,7 @@ function Settings({ a, b }: { a: Job; b: Job }): JSX.Element {
       )}
       {[a, b].some((job) => job.state === "running") && (
         <div class="actions">
-          <button type="button" onClick={() => void ask()}>
+          <button type="button" onClick={ask}>
             Ask for the settings now
           </button>
           <p role="status">{said}</p>

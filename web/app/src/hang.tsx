@@ -4,6 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { setQuery, show } from "./address";
 import { act, askJson, pathOf, type Evidence, type Hang, type HangWait, type Job, type Recorder, type StackGroup } from "./api";
+import { useAsking } from "./asking";
 import { ago, bytes, clock, count, duration, plural } from "./format";
 import { WaitGraph } from "./graph";
 import type { JobProps } from "./job";
@@ -59,20 +60,13 @@ export function HangPage(props: JobProps & { job: Job }): JSX.Element {
 }
 
 function AskAgain({ tenant, name, onAnswer }: JobProps & { onAnswer: () => void }): JSX.Element {
-  const [said, setSaid] = useState("");
-  const ask = async (): Promise<void> => {
-    setSaid("The ranks are asked; they have 4 s.");
-    try {
-      await askStacks(tenant, name);
-      setSaid("The ranks have answered.");
-      onAnswer();
-    } catch (refusal) {
-      setSaid((refusal as Error).message);
-    }
-  };
+  const { said, ask } = useAsking(async () => {
+    await askStacks(tenant, name);
+    onAnswer();
+  });
   return (
     <div class="actions">
-      <button type="button" onClick={() => void ask()}>
+      <button type="button" onClick={ask}>
         Ask the ranks now
       </button>
       <form method="post" action={pathOf(tenant, name, "stacks", { format: "archive" })}>

@@ -49,8 +49,7 @@ class SyncBatchNorm(_BatchNorm):
         output = torch.nn.functional.batch_norm(input, None, None, self.weight, self.bias, True, 0.0, self.eps)
         if running is not None:
             with torch.no_grad():
-                exact = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
-                variance, mean = torch.var_mean(exact, [each for each in range(input.dim()) if each != 1])
+                variance, mean = torch.var_mean(*_samples(input))
                 running.follow(mean, variance)
         return output
 
@@ -103,6 +102,12 @@ def _per_channel(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return values.view(1, -1, *[1] * (like.dim() - 2))
 
 
+def _samples(input: torch.Tensor) -> Tuple[torch.Tensor, Tuple[int, ...]]:
+    """The input in no less than 32 bits, and all its dimensions but the channels', over which statistics go."""
+    exact = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+    return exact, tuple(each for each in range(input.dim()) if each != 1)
+
+
 def _statistics(input: torch.Tensor, dims: Tuple[int, ...]) -> Tuple[torch.Tensor, torch.Tensor, float]:
     """Mean and variance of each channel over all ranks' elements, and their number."""
     count = input.numel() // input.size(1)
@@ -130,8 +135,7 @@ class _Normalize(torch.autograd.Function):
         running: Optional[_Running],
         eps: float,
     ) -> torch.Tensor:
-        dims = tuple(each for each in range(input.dim()) if each != 1)
-        exact = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+        exact, dims = _samples(input)
         mean, variance, total = _statistics(exact, dims)
         if running is not None:
             running.follow(mean, variance * (total / max(total - 1.0, 1.0)))

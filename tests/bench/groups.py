@@ -22,8 +22,6 @@ ROOT = HERE.parents[1]
 sys.path.append(str(ROOT / "tests" / "integration"))
 
 RANKS = HERE / "ranks"
-FARANDOLE = str(ROOT / ".venv" / "bin" / "farandole")
-PYTHON = str(ROOT / ".venv" / "bin" / "python")
 # Debian's mpi4py is for Debian's Python.
 SYSTEM_PYTHON = "/usr/bin/python3"
 
@@ -36,6 +34,26 @@ END_SECONDS = 30
 
 class BenchError(Exception):
     """A contender did not do what it was asked; the text names it."""
+
+
+class Checkout(NamedTuple):
+    """A checkout of Farandole in which `make install` has run."""
+
+    root: pathlib.Path
+
+    @property
+    def farandole(self) -> str:
+        """Its `farandole`."""
+        return str(self.root / ".venv" / "bin" / "farandole")
+
+    @property
+    def python(self) -> str:
+        """Its Python, which imports its worker library."""
+        return str(self.root / ".venv" / "bin" / "python")
+
+
+OWN = Checkout(ROOT)
+FARANDOLE, PYTHON = OWN.farandole, OWN.python
 
 
 class Launch(NamedTuple):
@@ -72,14 +90,18 @@ def mpirun(size: int) -> List[str]:
     return ["mpirun", "--oversubscribe", "-np", str(size)]
 
 
-def farandole_launch(size: int, options: Sequence[str] = ()) -> Launch:
+def farandole_launch(
+    size: int, options: Sequence[str] = (), name: str = "farandole", checkout: Checkout = OWN
+) -> Launch:
     """Farandole from Python, with torch; `options` are of `farandole run`."""
-    return farandole_run("farandole", size, [PYTHON, str(RANKS / "farandole_rank.py")], options)
+    return farandole_run(name, size, [checkout.python, str(RANKS / "farandole_rank.py")], options, checkout)
 
 
-def farandole_run(name: str, size: int, program: Sequence[str], options: Sequence[str] = ()) -> Launch:
+def farandole_run(
+    name: str, size: int, program: Sequence[str], options: Sequence[str] = (), checkout: Checkout = OWN
+) -> Launch:
     """A program under `farandole run` with these options."""
-    command = [FARANDOLE, "run", "-np", str(size), "-x", "OMP_NUM_THREADS=1", *options]
+    command = [checkout.farandole, "run", "-np", str(size), "-x", "OMP_NUM_THREADS=1", *options]
     return Launch(name, size, [[*command, *program]], [{}])
 
 
@@ -263,14 +285,15 @@ def farandole_bench(
     dtype: str = "f32",
     options: Sequence[str] = (),
     arena: bool = False,
+    checkout: Checkout = OWN,
 ) -> Dict[str, Any]:
     """One measurement of `farandole bench`; `options` are of `farandole run`."""
     with tempfile.TemporaryDirectory(prefix="farandole-bench-") as directory:
         written = pathlib.Path(directory) / "result.json"
         what = ["--min", str(count_bytes), "--max", str(count_bytes), "--tensors", str(tensors), "--dtype", dtype]
         what += ["--arena"] if arena else []
-        bench = [FARANDOLE, "bench", *what, "--seconds", str(seconds), "--json", str(written)]
-        run_native([FARANDOLE, "run", "-np", str(size), *options, *bench], seconds)
+        bench = [checkout.farandole, "bench", *what, "--seconds", str(seconds), "--json", str(written)]
+        run_native([checkout.farandole, "run", "-np", str(size), *options, *bench], seconds)
         return json.loads(written.read_text(encoding="utf-8"))["rows"][0]
 
 
@@ -300,11 +323,16 @@ def go_overhead(count: int) -> str:
     return found.group()
 
 
+def require_installed(checkout: Checkout) -> None:
+    """Names a program of it that is missing."""
+    for program in (checkout.farandole, checkout.python):
+        if not os.access(program, os.X_OK):
+            sys.exit(f"bench: {program} is missing; run `make install` in {checkout.root}")
+
+
 def require_programs() -> None:
     """Names the missing ones."""
-    for program in (FARANDOLE, PYTHON):
-        if not os.access(program, os.X_OK):
-            sys.exit(f"bench: {program} is missing; run `make install`")
+    require_installed(OWN)
     for program in ("mpirun", "mpicc"):
         if shutil.which(program) is None:
             sys.exit(f"bench: {program} is missing; run `make bench`, which installs it")

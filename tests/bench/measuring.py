@@ -70,8 +70,8 @@ def _natives(cell: Cell, seconds: float) -> Dict[str, Callable[[], float]]:
     return {name: lambda name=name, call=call: seconds_of(name, call) for name, call in calls.items()}
 
 
-def _alternate(calls: Dict[str, Callable[[], float]], rounds: int) -> Times:
-    """Each round begins with another contender."""
+def alternate(calls: Dict[str, Callable[[], float]], rounds: int) -> Times:
+    """The results of each call. Each round begins with another contender."""
     times: Times = {name: [] for name in calls}
     names = list(calls)
     for number in range(rounds):
@@ -101,7 +101,7 @@ def measure_cell(cell: Cell, running: Sequence[Group], suite: Suite) -> Times:
     for group in running if cell.kind != "arena" else []:
         if cell.dtype == "f32" or group.name != "mpi4py":
             calls[group.name] = lambda group=group: _measure(group, cell, suite.seconds)
-    return _alternate(calls, suite.rounds)
+    return alternate(calls, suite.rounds)
 
 
 def measure_training(trained: Trained, running: Sequence[Group], suite: Suite) -> Times:
@@ -114,21 +114,23 @@ def measure_training(trained: Trained, running: Sequence[Group], suite: Suite) -
 def measure_groups(cell: Cell, running: Sequence[Group], suite: Suite) -> Times:
     """Of these contenders only."""
     calls = {group.name: lambda group=group: _measure(group, cell, suite.seconds) for group in running}
-    return _alternate(calls, suite.rounds)
+    return alternate(calls, suite.rounds)
 
 
 def measure_steps(trained: Trained, ways: Dict[str, Group], suite: Suite) -> Times:
     """A step in each way, which the group of the way takes."""
 
-    def train(group: Group, how: str) -> float:
-        group.order(do="train", model=trained.model, how=how, steps=2)
-        answers = group.order(do="train", model=trained.model, how=how, steps=suite.train_steps)
-        if how != "alone" and len({answer["digest"] for answer in answers}) > 1:
-            raise BenchError(f"{how}: the ranks' parameters differ after training {trained.model}")
-        return statistics.median(_slowest(answers))
+    calls = {how: lambda how=how, group=group: train(group, trained, how, suite) for how, group in ways.items()}
+    return alternate(calls, suite.rounds)
 
-    calls = {how: lambda how=how, group=group: train(group, how) for how, group in ways.items()}
-    return _alternate(calls, suite.rounds)
+
+def train(group: Group, trained: Trained, how: str, suite: Suite) -> float:
+    """A step in this way, in seconds; the ranks' parameters are equal behind it."""
+    group.order(do="train", model=trained.model, how=how, steps=2)
+    answers = group.order(do="train", model=trained.model, how=how, steps=suite.train_steps)
+    if how != "alone" and len({answer["digest"] for answer in answers}) > 1:
+        raise BenchError(f"{how}: the ranks' parameters differ after training {trained.model}")
+    return statistics.median(_slowest(answers))
 
 
 def measure_bursts(running: Sequence[Group], suite: Suite) -> Times:
@@ -175,5 +177,5 @@ def measure_hosts(hosts: Any, rates: Sequence[str], rounds: int) -> Dict[str, Ti
                 return statistics.median(_order_collective(group, cell, HOSTS_STEPS, True))
 
             calls = {group.name: lambda group=group: measure(group) for group in running}
-            measured[rate] = _alternate(calls, rounds)
+            measured[rate] = alternate(calls, rounds)
     return measured

@@ -1,7 +1,8 @@
 """Ops that overlap, gradients, memory, and v1's graphs and sessions."""
 
+import functools
 import random
-from typing import Any, List
+from typing import Any, Callable, List, Tuple
 
 import farandole.tensorflow as hvd
 import numpy
@@ -38,17 +39,28 @@ def a_hundred_tensors_in_any_order_end_on_one_thread() -> None:
 @check
 def a_functions_ops_are_not_ordered_as_written() -> None:
     order = [0, 1] if hvd.rank() % 2 == 0 else [1, 0]
+    size = hvd.size()
+    mine = {"rank 0 alone": 1 if hvd.rank() == 0 else 0, "each": 1}
+    # The call, and how many times its sum is that of what this rank gives.
+    calls: List[Tuple[Callable[..., Any], float]] = [
+        (functools.partial(hvd.allreduce, op=hvd.Sum), size),
+        (hvd.allgather, size),
+        (functools.partial(hvd.broadcast, root_rank=0), mine["each"]),
+        (functools.partial(hvd.reducescatter, op=hvd.Sum), 1),
+        (lambda tensor, name: hvd.alltoall(tensor, name=name), mine["each"]),
+        (functools.partial(hvd.gather, root_rank=0), size * mine["rank 0 alone"]),
+        (functools.partial(hvd.scatter, root_rank=0), 1 / size),
+    ]
+    for number, (call, times) in enumerate(calls):
 
-    @tf.function
-    def step(value: Any) -> Any:
-        reduced = {}
-        for place in order:
-            reduced[place] = hvd.allreduce(value + place, op=hvd.Sum, name=f"crossed.{place}")
-        return reduced[0], reduced[1]
+        @tf.function
+        def step(value: Any, number: int = number, call: Callable[..., Any] = call) -> Any:
+            results = {place: call(value * (place + 1), name=f"crossed.{number}.{place}") for place in order}
+            return [tf.reduce_sum(results[place]) for place in (0, 1)]
 
-    for _ in range(20):
-        first, second = step(tf.constant(1.0))
-        assert (first.numpy(), second.numpy()) == (hvd.size(), 2 * hvd.size())
+        for _ in range(20):
+            first, second = step(tf.ones([size]))
+            assert (first.numpy(), second.numpy()) == (size * times, 2 * size * times), (number, first, second)
 
 
 @check

@@ -11,7 +11,8 @@ from .. import _options
 from .._adapter_library import connected
 from ._xla import COMPILED, is_compiled
 
-_OPS = ("Allreduce", "Allgather", "Broadcast", "Reducescatter", "Alltoall", "Join", "Barrier", "Number")
+# Ops whose place among the others is part of what they mean.
+_ORDERED = ("farandole_join", "farandole_barrier")
 
 
 def _load() -> Any:
@@ -39,7 +40,7 @@ def _let_them_overlap() -> None:
     auto_control_deps.MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS = frozenset(
         [
             *auto_control_deps.MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS,
-            *(f"Farandole{op}" for op in _OPS if op not in ("Join", "Barrier")),
+            *(name.title().replace("_", "") for name in COMPILED if name not in _ORDERED),
         ]
     )
 

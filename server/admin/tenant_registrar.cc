@@ -113,6 +113,7 @@ void TenantRegistrar::SetQuota(const Access& caller, const v1::SetQuotaRequest& 
   if (status.ok()) {
     if (request.has_max_jobs()) record->set_max_jobs(request.max_jobs());
     if (request.has_max_workers()) record->set_max_workers(request.max_workers());
+    if (request.has_max_store_bytes()) record->set_max_store_bytes(request.max_store_bytes());
     if (request.has_cohort()) record->set_cohort(request.cohort());
     if (request.has_weight()) record->set_weight(request.weight());
     if (request.has_borrow()) record->set_borrow(request.borrow());

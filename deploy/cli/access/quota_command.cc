@@ -28,8 +28,13 @@ int Report(const absl::Status& status, std::ostream& err) {
 }
 
 Json QuotaJson(const v1::TenantSummary& tenant) {
-  return Json{{"tenant", tenant.tenant()}, {"max_jobs", tenant.max_jobs()}, {"max_workers", tenant.max_workers()},
-              {"cohort", tenant.cohort()}, {"weight", tenant.weight()},     {"borrow", tenant.borrow()}};
+  return Json{{"tenant", tenant.tenant()},
+              {"max_jobs", tenant.max_jobs()},
+              {"max_workers", tenant.max_workers()},
+              {"max_store_bytes", tenant.max_store_bytes()},
+              {"cohort", tenant.cohort()},
+              {"weight", tenant.weight()},
+              {"borrow", tenant.borrow()}};
 }
 
 }  // namespace
@@ -39,6 +44,7 @@ int SetQuota(const QuotaCommandOptions& options, std::ostream& out, std::ostream
   request.set_tenant(options.tenant);
   if (options.max_jobs.has_value()) request.set_max_jobs(*options.max_jobs);
   if (options.max_workers.has_value()) request.set_max_workers(*options.max_workers);
+  if (options.max_store_bytes.has_value()) request.set_max_store_bytes(*options.max_store_bytes);
   if (options.cohort.has_value()) request.set_cohort(*options.cohort);
   if (options.weight.has_value()) request.set_weight(*options.weight);
   if (options.borrow.has_value()) request.set_borrow(*options.borrow);
@@ -51,9 +57,10 @@ int SetQuota(const QuotaCommandOptions& options, std::ostream& out, std::ostream
     out << ShowJson(QuotaJson(tenant), 2) << "\n";
     return 0;
   }
-  out << "tenant " << tenant.tenant() << ": " << tenant.max_jobs() << " jobs, " << tenant.max_workers() << " workers";
+  out << "tenant " << tenant.tenant() << ": " << tenant.max_jobs() << " jobs, " << tenant.max_workers() << " workers, "
+      << ShowSize(tenant.max_store_bytes()) << " in the store";
   if (!tenant.cohort().empty()) {
-    out << ", and up to " << tenant.borrow() << " more from cohort " << tenant.cohort() << "; weight "
+    out << "; up to " << tenant.borrow() << " more workers from cohort " << tenant.cohort() << "; weight "
         << tenant.weight();
   }
   out << "\n";
@@ -72,14 +79,17 @@ int ShowQuotas(const QuotaCommandOptions& options, std::ostream& out, std::ostre
     Json json = QuotaJson(tenant);
     json["jobs"] = tenant.jobs();
     json["workers"] = tenant.workers();
+    json["store_bytes"] = tenant.store_bytes();
     json["queued_jobs"] = tenant.queued_jobs();
     json["queued_workers"] = tenant.queued_workers();
     array.push_back(std::move(json));
     const bool has_cohort = !tenant.cohort().empty();
     rows.push_back({tenant.tenant(), absl::StrCat(tenant.jobs(), "/", tenant.max_jobs()),
-                    absl::StrCat(tenant.workers(), "/", tenant.max_workers()), has_cohort ? tenant.cohort() : "-",
-                    has_cohort ? absl::StrCat(tenant.borrow()) : "-", has_cohort ? absl::StrCat(tenant.weight()) : "-",
-                    absl::StrCat(tenant.queued_jobs()), absl::StrCat(tenant.queued_workers())});
+                    absl::StrCat(tenant.workers(), "/", tenant.max_workers()),
+                    absl::StrCat(ShowSize(tenant.store_bytes()), "/", ShowSize(tenant.max_store_bytes())),
+                    has_cohort ? tenant.cohort() : "-", has_cohort ? absl::StrCat(tenant.borrow()) : "-",
+                    has_cohort ? absl::StrCat(tenant.weight()) : "-", absl::StrCat(tenant.queued_jobs()),
+                    absl::StrCat(tenant.queued_workers())});
   }
   if (!options.tenant.empty() && rows.empty())
     return Report(absl::NotFoundError(absl::StrCat("the token may see no tenant ", options.tenant)), err);
@@ -89,6 +99,7 @@ int ShowQuotas(const QuotaCommandOptions& options, std::ostream& out, std::ostre
     PrintTable({{"TENANT"},
                 {"JOBS", true},
                 {"WORKERS", true},
+                {"STORE", true},
                 {"COHORT"},
                 {"BORROWS", true},
                 {"WEIGHT", true},
@@ -110,6 +121,9 @@ void AddQuotaCommand(CLI::App* app, int* exit_code) {
   CLI::Option_group* what = set->add_option_group("what", "At least one of these");
   what->add_option("--jobs", options->max_jobs, "Most jobs that it may run at a time; 0: the default of 64");
   what->add_option("--workers", options->max_workers, "Most workers in them together; 0: the default of 4096");
+  what->add_option("--store", options->max_store_bytes,
+                   "Most bytes of its rows in the store: 256MiB; 0: the default of 1GiB")
+      ->transform(CLI::AsSizeValue(false));
   what->add_option("--cohort", options->cohort, "Tenants of a cohort lend each other workers; \"\": none");
   what->add_option("--borrow", options->borrow, "Most workers that it may borrow from its cohort");
   what->add_option("--weight", options->weight, "Its share of what a cohort has is divided by this: 1 to 1000");

@@ -18,6 +18,8 @@ struct QuotaCommandOptions {
   // Fields that are not set stay as they are. 0: the default.
   std::optional<uint32_t> max_jobs;
   std::optional<uint32_t> max_workers;
+  // Of its rows in the coordinator's store.
+  std::optional<uint64_t> max_store_bytes;
   std::optional<std::string> cohort;
   std::optional<uint32_t> weight;
   std::optional<uint32_t> borrow;

@@ -43,18 +43,25 @@ class QuotaCommandTest : public CoordinatorFixture {
 TEST_F(QuotaCommandTest, WhatIsNotGivenStaysAsItIs) {
   command_.max_workers = 96;
   ASSERT_EQ(Run(SetQuota), 0) << said_;
-  EXPECT_EQ(printed_, "tenant vision: 64 jobs, 96 workers\n");
+  EXPECT_EQ(printed_, "tenant vision: 64 jobs, 96 workers, 1.0 GiB in the store\n");
   command_.max_workers.reset();
   command_.cohort = "research";
   command_.borrow = 32;
   command_.weight = 2;
   ASSERT_EQ(Run(SetQuota), 0) << said_;
-  EXPECT_EQ(printed_, "tenant vision: 64 jobs, 96 workers, and up to 32 more from cohort research; weight 2\n");
+  EXPECT_EQ(printed_,
+            "tenant vision: 64 jobs, 96 workers, 1.0 GiB in the store; up to 32 more workers from cohort research; "
+            "weight 2\n");
+  command_.cohort.reset();
+  command_.max_store_bytes = 256 << 20;
+  ASSERT_EQ(Run(SetQuota), 0) << said_;
+  EXPECT_THAT(printed_, HasSubstr("256.0 MiB in the store; up to 32 more"));
   ASSERT_EQ(Run(ShowQuotas), 0) << said_;
-  EXPECT_THAT(printed_, MatchesRegex("TENANT.*vision +0/64 +0/96 +research +32 +2 +0 +0\n"));
+  EXPECT_THAT(printed_, MatchesRegex("TENANT.*vision +0/64 +0/96 +0 B/256.0 MiB +research +32 +2 +0 +0\n"));
   command_.json = true;
   ASSERT_EQ(Run(ShowQuotas), 0) << said_;
   EXPECT_EQ(nlohmann::json::parse(printed_)[0]["max_workers"], 96);
+  EXPECT_EQ(nlohmann::json::parse(printed_)[0]["max_store_bytes"], 256 << 20);
   coordinator_.reset();
   Start();
   command_.source.coordinator = coordinator_->address();

@@ -89,7 +89,7 @@ def test_a_launch_waits_with_its_place_and_reason_and_starts_in_its_turn(start: 
     shown = team.ask("job", "show", "third", *team.options(team.admin))
     assert f"state        queued: place 3 of 3 in the queue: {reason}" in shown, shown
     quota = team.ask("quota", "show", *team.options(team.admin))
-    assert re.search(r"team +1/1 +1/2 +- +- +- +3 +3\n", quota), quota
+    assert re.search(r"team +1/1 +1/2 +[\d.]+ \w+/1\.0 GiB +- +- +- +3 +3\n", quota), quota
     for waiting in (urgent, second, third):
         assert "runs" not in waiting.output.replace("tenant team runs", ""), waiting.output
     for over, then in ((first, urgent), (urgent, second), (second, third)):
@@ -227,7 +227,8 @@ def test_a_larger_quota_and_a_cohort_let_a_launch_start(start: Start, team: Team
     denied = team.ask("quota", "set", "team", "--workers", "9", *team.options(team.admin), code=1)
     assert "refused to set the quota of tenant team" in denied, denied
     told = team.ask("quota", "set", "team", "--cohort", "research", "--borrow", "1", *owner)
-    assert told == "tenant team: 9 jobs, 2 workers, and up to 1 more from cohort research; weight 1\n", told
+    lent = "up to 1 more workers from cohort research; weight 1"
+    assert told == f"tenant team: 9 jobs, 2 workers, 1.0 GiB in the store; {lent}\n", told
     second.expect(r"\[0\] runs")
     gate.let_through(3)
     first.require_end(0)

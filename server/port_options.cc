@@ -1,8 +1,12 @@
 #include "server/port_options.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "server/edge/client_listener.h"
 #include "server/edge/listen_address.h"
 
 namespace farandole {
@@ -68,6 +72,8 @@ absl::StatusOr<std::optional<HttpEdgeOptions>> CheckHttpOptions(const Coordinato
   edge.host = address->host;
   edge.port = address->port;
   edge.host_names = options.http_hosts;
+  edge.max_connections = static_cast<size_t>(HttpConnectionsForThisProcess());
+  edge.max_strangers = std::min(edge.max_strangers, edge.max_connections);
   edge.timeout = absl::ToChronoMilliseconds(options.http_timeout);
   return edge;
 }

@@ -7,33 +7,53 @@ namespace farandole {
 ConnectionPlaces::Id ConnectionPlaces::Add(const std::string& address) {
   const Id id = ++last_;
   connections_[id] = Connection{address, false, true, id};
+  Count(connections_[id], /*is_there=*/true);
   return id;
 }
 
-void ConnectionPlaces::Remove(Id id) { connections_.erase(id); }
+void ConnectionPlaces::Remove(Id id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Count(found->second, /*is_there=*/false);
+  connections_.erase(found);
+}
 
 void ConnectionPlaces::SetAnswering(Id id) {
-  const auto found = connections_.find(id);
-  if (found != connections_.end()) found->second.is_awaited = false;
+  Update(id, [](Connection* connection) { connection->is_awaited = false; });
 }
 
 void ConnectionPlaces::SetAwaited(Id id, bool is_known) {
+  Update(id, [this, is_known](Connection* connection) {
+    connection->is_awaited = true;
+    connection->is_known = is_known;
+    connection->turn = ++last_;
+  });
+}
+
+template <typename Change>
+void ConnectionPlaces::Update(Id id, const Change& change) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  found->second.is_awaited = true;
-  found->second.is_known = is_known;
-  found->second.turn = ++last_;
+  Count(found->second, /*is_there=*/false);
+  change(&found->second);
+  Count(found->second, /*is_there=*/true);
+}
+
+void ConnectionPlaces::Count(const Connection& connection, bool is_there) {
+  if (connection.is_known || !connection.is_awaited) return;
+  size_t& of_address = strangers_of_address_[connection.address];
+  of_address += is_there ? 1 : -1;
+  strangers_ += is_there ? 1 : -1;
+  if (of_address == 0) strangers_of_address_.erase(connection.address);
 }
 
 ConnectionPlaces::Id ConnectionPlaces::Weakest() const {
-  std::map<std::string, size_t> strangers;
-  for (const auto& [id, one] : connections_) strangers[one.address] += one.is_awaited && !one.is_known ? 1 : 0;
   Id weakest = 0;
   // The least goes first: strangers before others, then addresses by how many they have, then the longest wait.
   std::tuple<bool, size_t, uint64_t> least;
   for (const auto& [id, one] : connections_) {
     if (!one.is_awaited) continue;
-    const size_t fewer = one.is_known ? 0 : connections_.size() - strangers[one.address];
+    const size_t fewer = one.is_known ? 0 : connections_.size() - strangers_of_address_.at(one.address);
     const std::tuple<bool, size_t, uint64_t> worth(one.is_known, fewer, one.turn);
     if (weakest != 0 && worth >= least) continue;
     weakest = id;

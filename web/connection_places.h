@@ -21,6 +21,8 @@ class ConnectionPlaces {
   void SetAnswering(Id id);
   void SetAwaited(Id id, bool is_known);
 
+  // Connections that are awaited and on which no known token came with the last request.
+  size_t strangers() const { return strangers_; }
   // Of the connections that are awaited, the one that has been for the longest: of those without a known token, from
   // the address that has most of these; where there are none, of the others. 0: all are being answered.
   Id Weakest() const;
@@ -35,7 +37,14 @@ class ConnectionPlaces {
     uint64_t turn = 0;
   };
 
+  // Changes what is known of a connection, if it is there.
+  template <typename Change>
+  void Update(Id id, const Change& change);
+  void Count(const Connection& connection, bool is_there);
+
   std::map<Id, Connection> connections_;
+  size_t strangers_ = 0;
+  std::map<std::string, size_t> strangers_of_address_;
   uint64_t last_ = 0;
 };
 

@@ -40,5 +40,22 @@ TEST(ConnectionPlacesTest, AConnectionWithATokenGivesWayLast) {
   EXPECT_EQ(places.size(), 2u);
 }
 
+TEST(ConnectionPlacesTest, AStrangerIsWhoIsAwaitedWithoutAToken) {
+  ConnectionPlaces places;
+  const auto one = places.Add("a");
+  const auto other = places.Add("b");
+  EXPECT_EQ(places.strangers(), 2u);
+  places.SetAnswering(one);
+  EXPECT_EQ(places.strangers(), 1u);
+  places.SetAwaited(one, /*is_known=*/true);
+  EXPECT_EQ(places.strangers(), 1u);
+  places.SetAwaited(one, /*is_known=*/false);
+  EXPECT_EQ(places.strangers(), 2u);
+  places.Remove(other);
+  places.Remove(other);
+  places.Remove(one);
+  EXPECT_EQ(places.strangers(), 0u);
+}
+
 }  // namespace
 }  // namespace farandole

@@ -86,7 +86,8 @@ class HttpEdge::State {
   }
 
   void Take(tcp::socket socket) {
-    const bool has_place = places_.size() < options_.max_connections || CutWeakest();
+    const bool is_full = places_.size() >= options_.max_connections || places_.strangers() >= options_.max_strangers;
+    const bool has_place = !is_full || CutWeakest();
     const auto session = std::make_shared<HttpSession>(std::move(socket), tls_, options_, site_, &places_,
                                                        [this](ConnectionPlaces::Id id) { End(id); });
     sessions_[session->id()] = session;

@@ -31,9 +31,12 @@ struct HttpEdgeOptions {
   std::optional<Certificate> certificate;
   // Names that the certificate holds for: the edge is known by them, too.
   std::vector<std::string> certificate_names;
-  // Most connections at a time. One more takes the place of the one that has been awaited for the longest to send a
-  // request; where all are being answered, it is answered 503 and closed.
-  size_t max_connections = 384;
+  // Most connections at a time: a browser has a stream of events and up to five more. One more takes the place of the
+  // one that has been awaited for the longest to send a request; where all are being answered, it is answered 503 and
+  // closed.
+  size_t max_connections = 2048;
+  // Most of them that are awaited to send a request and have shown no known token; one more takes the place of another.
+  size_t max_strangers = 384;
   size_t max_header_bytes = 8 << 10;
   size_t max_body_bytes = 64 << 10;
 };

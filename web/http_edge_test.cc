@@ -304,11 +304,27 @@ TEST_F(HttpEdgeTest, WhereAllAreBeingAnsweredOneMoreIsTurnedAway) {
   unanswered_(HttpReply());
 }
 
+TEST_F(HttpEdgeTest, HundredsOfPagesFollowAndAskAtTheSameMoment) {
+  constexpr int kPages = 300;
+  Start();
+  std::vector<std::unique_ptr<Connection>> streams, requests;
+  const std::string known = " HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer tenant\r\n\r\n";
+  for (int i = 0; i < kPages; ++i) {
+    streams.push_back(std::make_unique<Connection>(edge_->port()));
+    streams.back()->Send("GET /stream" + known);
+    EXPECT_THAT(streams.back()->ReadUntil("\r\n\r\n"), HasSubstr("text/event-stream")) << i;
+  }
+  for (int i = 0; i < kPages; ++i) requests.push_back(std::make_unique<Connection>(edge_->port()));
+  for (const auto& request : requests) request->Send("POST /tenant" + known);
+  for (const auto& request : requests) EXPECT_THAT(request->ReadUntil(" \n"), StartsWith("HTTP/1.1 200"));
+  for (const auto& request : requests) request->Send("POST /tenant" + known);
+  for (const auto& request : requests) EXPECT_THAT(request->ReadUntil(" \n"), StartsWith("HTTP/1.1 200"));
+}
+
 TEST_F(HttpEdgeTest, SilentConnectionsKeepNobodyOut) {
   Start();
   std::vector<std::unique_ptr<Connection>> silent;
-  for (size_t i = 0; i < 2 * options_.max_connections; ++i)
-    silent.push_back(std::make_unique<Connection>(edge_->port()));
+  for (size_t i = 0; i < 2 * options_.max_strangers; ++i) silent.push_back(std::make_unique<Connection>(edge_->port()));
   EXPECT_THAT(Ask("GET /open"), StartsWith("HTTP/1.1 200"));
 }
 

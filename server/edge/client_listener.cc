@@ -24,11 +24,15 @@
 namespace farandole {
 namespace {
 
-// The files that the store opens at a time (server/store/rocksdb_store.cc), the HTTP edge's connections, and as much
-// again for files that come and go, such as those of a compaction, and for gRPC's own.
-constexpr int kDescriptorsKept = 64 + 256 + 128;
+// The files that the store opens at a time (server/store/rocksdb_store.cc), and twice as much for files that come and
+// go, such as those of a compaction, and for gRPC's own.
+constexpr int kDescriptorsKept = 64 + 128;
 // Where that would leave clients too little, they get half.
 constexpr int kLeastShare = 2;
+// Connections of the HTTP edge: three hundred browsers with a stream of events and five more each. One descriptor of
+// four where there are few.
+constexpr int kMostHttp = 2048;
+constexpr int kHttpPart = 4;
 // One turn of the loop takes so many connections, so that deadlines are looked at between.
 constexpr int kAcceptedAtOnce = 64;
 // While no descriptor is free, or connections wait for a place.
@@ -79,16 +83,22 @@ bool HasIpv6() {
   return probe >= 0;
 }
 
+int MostDescriptors() {
+  rlimit limit = {};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 1 << 24));
+}
+
 void SetOption(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof(value)); }
 
 }  // namespace
 
+int HttpConnectionsForThisProcess() { return std::min(kMostHttp, MostDescriptors() / kHttpPart); }
+
 ClientListenerOptions OptionsForThisProcess() {
-  rlimit limit = {};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  const int most = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 1 << 24));
+  const int most = MostDescriptors();
   ClientListenerOptions options;
-  options.descriptor_limit = std::max(most - kDescriptorsKept, most / kLeastShare);
+  options.descriptor_limit = std::max(most - kDescriptorsKept - HttpConnectionsForThisProcess(), most / kLeastShare);
   const auto eighth = static_cast<size_t>(options.descriptor_limit / 8);
   // A stranger has two descriptors.
   options.most_strangers = std::min(options.most_strangers, eighth);

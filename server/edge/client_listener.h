@@ -39,6 +39,8 @@ struct ClientListenerOptions {
 // Computes the bounds from this process's limit of descriptors. Reserves those that the store and the HTTP edge need.
 // Connections without a token, and those that wait for a place, get at most three eighths of the rest.
 ClientListenerOptions OptionsForThisProcess();
+// Most connections of the HTTP edge, by the same limit.
+int HttpConnectionsForThisProcess();
 
 // Listens for gRPC's connections, in a thread of its own. A connection is a stranger until a call with a known token is
 // made on it. Strangers are few and short: beyond their number the oldest gives way, and no stranger outlives the

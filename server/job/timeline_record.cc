@@ -1,7 +1,6 @@
 #include "server/job/timeline_record.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -16,8 +15,6 @@ constexpr absl::Duration kStopTime = absl::Seconds(2);
 constexpr absl::Duration kKeptAfterEnd = absl::Hours(1);
 // Of one answer.
 constexpr size_t kMostAnswerBytes = 1 << 20;
-// GetTimelineRequest.from of a request for none of the parts.
-constexpr uint64_t kNoParts = std::numeric_limits<uint64_t>::max();
 
 int64_t BytesOf(const v1::TimelinePart& part) { return static_cast<int64_t>(part.chunk().lines_zlib().size()) + 256; }
 
@@ -177,7 +174,7 @@ void TimelineRecord::On(const TimelineFetched& event) {
   response.set_started_unix_ms(started_unix_ms_);
   for (const auto& [whose, dropped] : dropped_) response.set_dropped(response.dropped() + dropped);
   response.set_forgotten(forgotten_);
-  if (event.from == kNoParts) response.set_next(last_number_ + 1);
+  if (event.from == kNoTimelineParts) response.set_next(last_number_ + 1);
   size_t bytes = 0;
   for (const v1::TimelinePart& part : parts_) {
     if (part.number() < event.from) continue;

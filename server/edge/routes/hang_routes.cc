@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/job_state.h"
 #include "nlohmann/json.hpp"
 #include "server/edge/routes/job_routes.h"
 #include "web/files/evidence_archive.h"
@@ -78,11 +79,8 @@ void Ask(CallRouter* router, const JobKey& key, bool last_stall, Found found) {
 
 // Of a job that is over, what was read when its workers ended comes first; to one that runs, the same question would go
 // to its workers.
-void FindKept(CallRouter* router, const JobRegistry* registry, const JobKey& key, Found found) {
-  const std::optional<v1::JobSummary> job = registry->Find(key);
-  if (!job.has_value()) return found(absl::NotFoundError(absl::StrCat("there is no job ", key.Text())), nullptr);
-  if (job->state() != v1::JOB_STATE_FINISHED && job->state() != v1::JOB_STATE_FAILED)
-    return Ask(router, key, /*last_stall=*/true, std::move(found));
+void FindKept(CallRouter* router, const JobKey& key, v1::JobState state, Found found) {
+  if (!HasEnded(state)) return Ask(router, key, /*last_stall=*/true, std::move(found));
   Ask(router, key, /*last_stall=*/false,
       [router, key, found = std::move(found)](const absl::Status& status, Said said) {
         if (status.ok() && said->ranks_size() > 0) return found(status, std::move(said));
@@ -99,10 +97,11 @@ void AnswerKept(CallRouter* router, const JobRegistry* registry, FilePlaces* pla
                 const HttpIdentity& identity, bool as_archive, HttpAnswer answer) {
   const absl::StatusOr<JobKey> key = JobToRead(router, request, identity);
   if (!key.ok()) return answer(Refuse(key.status()));
-  if (!registry->Find(*key).has_value()) return answer(HttpError(404, absl::StrCat("there is no job ", key->Text())));
+  const absl::StatusOr<v1::JobSummary> job = FindJob(registry, *key);
+  if (!job.ok()) return answer(Refuse(job.status()));
   std::optional<HttpAnswer> held = Admit(places, as_archive, identity, std::move(answer));
   if (!held.has_value()) return;
-  FindKept(router, registry, *key,
+  FindKept(router, *key, job->state(),
            [router, key = *key, as_archive, answer = *std::move(held)](const absl::Status& status, Said said) {
              if (!status.ok()) return answer(as_archive ? Refuse(status) : NothingKept(status));
              if (as_archive) return AnswerArchive(router, key, std::move(said), answer);

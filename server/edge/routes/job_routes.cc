@@ -1,5 +1,7 @@
 #include "server/edge/routes/job_routes.h"
 
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -63,6 +65,12 @@ absl::StatusOr<JobKey> JobToRead(CallRouter* router, const HttpRequest& request,
   return JobOf(router, request, ReaderOf(identity));
 }
 
+absl::StatusOr<v1::JobSummary> FindJob(const JobRegistry* registry, const JobKey& key) {
+  std::optional<v1::JobSummary> job = registry->Find(key);
+  if (!job.has_value()) return absl::NotFoundError(absl::StrCat("there is no job ", key.Text()));
+  return *std::move(job);
+}
+
 absl::StatusOr<JobAction> AdmitCall(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity,
                                     Right right, absl::string_view path) {
   if (IsFromElsewhere(request)) return absl::PermissionDeniedError("this request came from another site");
@@ -78,7 +86,7 @@ absl::StatusOr<JobAction> AdmitAction(CallRouter* router, const JobRegistry* reg
                                       const HttpIdentity& identity, Right right, absl::string_view path) {
   absl::StatusOr<JobAction> action = AdmitCall(router, request, identity, right, path);
   if (!action.ok()) return action;
-  if (!registry->IsShown(action->job)) return absl::NotFoundError(absl::StrCat("there is no job ", action->job.Text()));
+  if (absl::Status found = FindJob(registry, action->job).status(); !found.ok()) return found;
   if (router->audit() == nullptr) return action;
   if (absl::Status allowed = router->audit()->AllowChange(action->caller, action->audited); !allowed.ok())
     return allowed;

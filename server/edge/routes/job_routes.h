@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "farandole/v1/monitor.pb.h"
 #include "nlohmann/json_fwd.hpp"
 #include "server/audit/audit_log.h"
 #include "server/edge/call_router.h"
@@ -31,6 +32,9 @@ Access ReaderOf(const HttpIdentity& identity);
 // The job of /api/v1/jobs/NAME[/...], for one who looks. Errors: CallRouter::KeyFor's.
 absl::StatusOr<JobKey> JobToRead(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity);
 
+// The job as the list shows it. NOT_FOUND: there is none.
+absl::StatusOr<v1::JobSummary> FindJob(const JobRegistry* registry, const JobKey& key);
+
 // A call about a job that its caller may make, as the audit log names it.
 struct JobAction {
   Access caller;
@@ -49,29 +53,32 @@ absl::StatusOr<JobAction> AdmitAction(CallRouter* router, const JobRegistry* reg
 // the reply, so that a job loop's thread does not wait for the disk.
 HttpReply RefuseAction(CallRouter* router, const JobAction& action, const absl::Status& why);
 
-// Asks a job one question; `use(Message, answer)` gets its answer, and `answer` a refusal, on a job loop's thread.
-template <typename Message, typename MakeEvent, typename Use>
-void AskJob(CallRouter* router, const JobKey& key, const MakeEvent& make_event, HttpAnswer answer, Use use) {
+// Asks a job one question. On a job loop's thread `use(Message, answer)` gets its answer, or `answer` gets
+// `refuse(status)`.
+template <typename Message, typename MakeEvent, typename Use, typename MakeRefusal>
+void AskJobOr(CallRouter* router, const JobKey& key, const MakeEvent& make_event, HttpAnswer answer, Use use,
+              MakeRefusal refuse) {
   router->Push(key, make_event,
-               [answer = std::move(answer), use = std::move(use)](const absl::Status& status, ReplyMessage message) {
+               [answer = std::move(answer), use = std::move(use), refuse = std::move(refuse)](
+                   const absl::Status& status, ReplyMessage message) {
                  auto* found = std::get_if<Message>(&message);
-                 if (!status.ok()) return answer(Refuse(status));
+                 if (!status.ok()) return answer(refuse(status));
                  if (found == nullptr) return answer(HttpError(500, "the job's answer is of another call's type"));
                  use(std::move(*found), answer);
                });
 }
 
-// The same for a change: the audit log has its failure, too.
+// The same; a refusal says the status.
+template <typename Message, typename MakeEvent, typename Use>
+void AskJob(CallRouter* router, const JobKey& key, const MakeEvent& make_event, HttpAnswer answer, Use use) {
+  AskJobOr<Message>(router, key, make_event, std::move(answer), std::move(use), Refuse);
+}
+
+// The same for a change: the audit log has its failure too.
 template <typename Message, typename MakeEvent, typename Use>
 void CarryOut(CallRouter* router, const JobAction& action, const MakeEvent& make_event, HttpAnswer answer, Use use) {
-  router->Push(action.job, make_event,
-               [router, action, answer = std::move(answer), use = std::move(use)](const absl::Status& status,
-                                                                                  ReplyMessage message) {
-                 auto* found = std::get_if<Message>(&message);
-                 if (!status.ok()) return answer(RefuseAction(router, action, status));
-                 if (found == nullptr) return answer(HttpError(500, "the job's answer is of another call's type"));
-                 use(std::move(*found), answer);
-               });
+  AskJobOr<Message>(router, action.job, make_event, std::move(answer), std::move(use),
+                    [router, action](const absl::Status& status) { return RefuseAction(router, action, status); });
 }
 
 }  // namespace farandole

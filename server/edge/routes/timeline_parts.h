@@ -2,16 +2,12 @@
 #define FARANDOLE_SERVER_EDGE_ROUTES_TIMELINE_PARTS_H_
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "farandole/v1/timeline.pb.h"
 
 namespace farandole {
-
-// GetTimelineRequest.from that asks for no part: the answer's `next` is the number of the part that is to come.
-inline constexpr uint64_t kNoParts = std::numeric_limits<uint64_t>::max();
 
 // The parts that a timeline had when its fetch began, as the answers bring them. Workers, which are not trusted, decide
 // how large the parts are and how fast they come; the bounds here hold whatever they send. Pure.
@@ -20,7 +16,7 @@ class TimelineParts {
   // Of the parts, packed and unpacked together. The edge writes the file on its one thread: some 0.2 s.
   static constexpr uint64_t kMostBytes = 32 << 20;
 
-  // `begin` answers kNoParts.
+  // `begin` answers a request for kNoTimelineParts.
   explicit TimelineParts(const v1::GetTimelineResponse& begin);
 
   // Takes the answer to a request for the parts from next() on.

@@ -1,5 +1,6 @@
 #include "server/edge/routes/timeline_parts.h"
 
+#include <limits>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -30,7 +31,7 @@ v1::GetTimelineResponse OnePart(uint64_t number, size_t packed_bytes, uint32_t l
 
 // Adds such parts until they are refused.
 absl::Status Fill(size_t packed_bytes, uint32_t lines_bytes, size_t* added) {
-  TimelineParts parts(Begin(kNoParts));
+  TimelineParts parts(Begin(std::numeric_limits<uint64_t>::max()));
   while (true) {
     const absl::Status status = parts.Add(OnePart(parts.parts().size() + 1, packed_bytes, lines_bytes));
     *added = parts.parts().size();

@@ -63,7 +63,7 @@ void AnswerFile(CallRouter* router, FilePlaces* places, const HttpRequest& reque
   AskJob<v1::GetTimelineResponse>(
       router, *key,
       [](CallId call) {
-        return TimelineFetched{call, kNoParts};
+        return TimelineFetched{call, kNoTimelineParts};
       },
       *std::move(held),
       [router, key = *key](const v1::GetTimelineResponse& begin, const HttpAnswer& next) {
@@ -75,12 +75,12 @@ void AnswerState(CallRouter* router, const JobRegistry* registry, const HttpRequ
                  const HttpIdentity& identity, HttpAnswer answer) {
   const absl::StatusOr<JobKey> key = JobToRead(router, request, identity);
   if (!key.ok()) return answer(Refuse(key.status()));
-  if (!registry->Find(*key).has_value()) return answer(HttpError(404, absl::StrCat("there is no job ", key->Text())));
+  if (absl::Status found = FindJob(registry, *key).status(); !found.ok()) return answer(Refuse(found));
   const bool may_record = Has(static_cast<v1::Role>(identity.role), Right::kControl);
   router->Push(
       *key,
       [](CallId call) {
-        return TimelineFetched{call, kNoParts};
+        return TimelineFetched{call, kNoTimelineParts};
       },
       [may_record, answer = std::move(answer)](const absl::Status& status, ReplyMessage message) {
         v1::GetTimelineResponse none;

@@ -108,6 +108,8 @@ struct TimelineOrdered {
   bool is_on = false;
   bool marks_cycles = false;
 };
+// From no part on: the answer's `next` is the number of the part that is to come.
+inline constexpr uint64_t kNoTimelineParts = std::numeric_limits<uint64_t>::max();
 // Monitor: GetTimelineResponse, from this part on.
 struct TimelineFetched {
   CallId call = 0;

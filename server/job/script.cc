@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/op_text.h"
 #include "server/bytes/byte_ledger.h"
 #include "server/job/rules/bounds.h"
 #include "server/job/rules/wording.h"
@@ -25,8 +26,8 @@ std::vector<std::string> SplitList(const std::string& text, char by) {
 }
 
 // The number of a name among those that `show` gives to 0, 1, ...; 99, which no enum has, if there is none.
-template <typename Enum>
-Enum EnumOf(const std::string& name, std::string (*show)(Enum)) {
+template <typename Enum, typename Show>
+Enum EnumOf(const std::string& name, const Show& show) {
   for (int i = 0; i < 99; ++i) {
     if (show(static_cast<Enum>(i)) == name) return static_cast<Enum>(i);
   }
@@ -198,9 +199,9 @@ void Script::Ready(const Arguments& arguments) {
   ready->set_name(arguments.Has("name_bytes") ? std::string(arguments.Number("name_bytes", 0), 'x')
                                               : arguments.Text("name", "grad/0"));
   ready->set_group(arguments.Number("group", 0));
-  ready->set_op(EnumOf(arguments.Text("op", "allreduce"), ShowOp));
-  ready->set_dtype(EnumOf(arguments.Text("dtype", "float32"), ShowDType));
-  ready->set_reduce_op(EnumOf(arguments.Text("reduce", "average"), ShowReduceOp));
+  ready->set_op(EnumOf<v1::OpType>(arguments.Text("op", "allreduce"), ShowOp));
+  ready->set_dtype(EnumOf<v1::DType>(arguments.Text("dtype", "float32"), ShowDType));
+  ready->set_reduce_op(EnumOf<v1::ReduceOp>(arguments.Text("reduce", "average"), ShowReduceOp));
   for (const std::string& dim : SplitList(arguments.Text("shape"), ',')) ready->add_shape(NumberOf(dim));
   for (const std::string& shape : SplitList(arguments.Text("grouped"), ';')) {
     v1::Shape* grouped = ready->add_grouped_shapes();
@@ -210,7 +211,7 @@ void Script::Ready(const Arguments& arguments) {
   double scale = 1;
   ready->set_prescale(absl::SimpleAtod(arguments.Text("prescale"), &scale) ? scale : 1);
   ready->set_postscale(absl::SimpleAtod(arguments.Text("postscale"), &scale) ? scale : 1);
-  ready->set_device(EnumOf(arguments.Text("device", "cpu"), ShowDevice));
+  ready->set_device(EnumOf<v1::DeviceKind>(arguments.Text("device", "cpu"), ShowDevice));
   ready->set_retired_slot(arguments.Number("retired", 0));
   ready->set_disputed_slot(arguments.Number("disputed", 0));
   ready->set_attempt(arguments.Number("attempt", 0));
@@ -273,7 +274,7 @@ void Script::Stall(const Arguments& arguments) {
     absl::Duration age;
     if (parts.size() > 1) absl::ParseDuration(parts[1], &age);
     pending->set_age_ms(absl::ToInt64Milliseconds(age));
-    pending->set_op(parts.size() > 2 ? EnumOf(parts[2], ShowOp) : v1::OP_TYPE_ALLREDUCE);
+    pending->set_op(parts.size() > 2 ? EnumOf<v1::OpType>(parts[2], ShowOp) : v1::OP_TYPE_ALLREDUCE);
     pending->set_group(parts.size() > 3 ? NumberOf(parts[3]) : 0);
   }
   report->set_last_submitted(arguments.Text("last"));

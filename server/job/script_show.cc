@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/op_text.h"
 #include "farandole/v1/store.pb.h"
 #include "server/job/rules/member_record.h"
 #include "server/job/rules/wording.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/op_type.h"
+#include "base/op_text.h"
 #include "base/text/rank_text.h"
 #include "base/text/shown_text.h"
 #include "google/protobuf/util/json_util.h"
@@ -16,17 +16,13 @@ namespace {
 constexpr int kMostFrames = 20;
 constexpr int kMostGroups = 8;
 
-std::string OpName(v1::OpType op) {
-  return op >= 0 && op < kOpTypeCount ? std::string(TraitsOf(static_cast<OpType>(op)).name) : absl::StrCat("op ", op);
-}
-
 void AddWaits(const v1::DiagnoseResponse& answer, std::string* text) {
   if (answer.waits_size() == 0) return;
   absl::StrAppend(text, "\nwho waits for whom\n");
   for (const v1::FlightWait& wait : answer.waits()) {
     const std::string whom =
         wait.missing_size() > 0 ? ShowRanks(wait.missing(), kAllRuns) : std::string("nobody: all have submitted it");
-    absl::StrAppend(text, "  ", ShowRanks(wait.waiting(), kAllRuns), " --- ", OpName(wait.op()), " '",
+    absl::StrAppend(text, "  ", ShowRanks(wait.waiting(), kAllRuns), " --- ", ShowOp(wait.op()), " '",
                     WithoutControls(wait.name()), "'",
                     wait.group() == 0 ? "" : absl::StrCat(" of process set ", wait.group()),
                     absl::StrFormat(", %.1f s", static_cast<double>(wait.waited_us()) / 1e6), " --> ", whom, "\n");

@@ -9,7 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/op_type.h"
+#include "base/op_text.h"
 #include "base/text/rank_text.h"
 #include "nlohmann/json.hpp"
 
@@ -32,17 +32,13 @@ Json RanksJson(const Ranks& ranks) {
       {"text", ShowRanks(ranks, kMostRuns)}, {"count", ranks.size()}, {"first", ranks.empty() ? 0 : *ranks.begin()}};
 }
 
-std::string OpName(v1::OpType op) {
-  return op >= 0 && op < kOpTypeCount ? std::string(TraitsOf(static_cast<OpType>(op)).name) : absl::StrCat("op ", op);
-}
-
 double Milliseconds(uint64_t micros) { return static_cast<double>(micros) / 1000; }
 
 Json WaitsJson(const v1::DiagnoseResponse& answer) {
   Json json = Json::array();
   for (const v1::FlightWait& wait : answer.waits()) {
     json.push_back({{"name", wait.name()},
-                    {"op", OpName(wait.op())},
+                    {"op", ShowOp(wait.op())},
                     {"group", wait.group()},
                     {"waited_ms", Milliseconds(wait.waited_us())},
                     {"waiting", RanksJson(wait.waiting())},
@@ -113,7 +109,7 @@ Json RecordsJson(const v1::FlightRecords& flight) {
     const v1::FlightRecord& record = flight.records(i);
     const bool is_known = record.name() < static_cast<uint32_t>(flight.names_size());
     json.push_back({{"name", is_known ? flight.names(static_cast<int>(record.name())) : ""},
-                    {"op", OpName(record.op())},
+                    {"op", ShowOp(record.op())},
                     {"state", absl::AsciiStrToLower(v1::FlightRecord::State_Name(record.state()))},
                     {"bytes", record.bytes()},
                     {"group", record.group()},

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/op_text.h"
 #include "server/job/rules/wording.h"
 
 namespace farandole {

@@ -20,8 +20,8 @@ struct FlightFinding {
   std::string sentence;
 };
 
-// By rank; an epoch's ranks are [0, size). Submissions belong together that have the same group, name and ordinal. The
-// ranks of a group are those that have submitted anything in it; of group 0 all. Pure.
+// By rank; an epoch's ranks are [0, size). Submissions with the same group, name and ordinal belong
+// together. The ranks of a group are those that have submitted anything in it; of group 0 all. Pure.
 FlightFinding JudgeFlights(const std::map<uint32_t, v1::FlightRecords>& flights, uint32_t size);
 
 }  // namespace farandole

@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/op_text.h"
 #include "server/job/rules/wording.h"
 
 namespace farandole {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
+#include "base/op_text.h"
 #include "base/op_type.h"
 #include "server/job/rules/wording.h"
 

@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/dtype.h"
-#include "base/op_type.h"
 
 namespace farandole {
 std::string DescribeWorker(const v1::Member& member) {
@@ -43,11 +42,6 @@ std::string Count(uint64_t number, absl::string_view noun) {
 
 std::string All(uint64_t number, absl::string_view noun) {
   return number == 1 ? absl::StrCat("the one ", noun) : absl::StrCat("all ", Count(number, noun));
-}
-
-std::string ShowOp(v1::OpType op) {
-  if (op >= 0 && op < kOpTypeCount) return std::string(TraitsOf(static_cast<OpType>(op)).name);
-  return absl::StrCat("op ", op);
 }
 
 std::string ShowDType(v1::DType dtype) {

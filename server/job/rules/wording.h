@@ -36,8 +36,8 @@ std::string Count(uint64_t number, absl::string_view noun);
 // "the one worker", "all 2 workers".
 std::string All(uint64_t number, absl::string_view noun);
 
-// "allreduce"; "op 17" for a number that has no name. The same for the others ("float32", "sum", "cuda").
-std::string ShowOp(v1::OpType op);
+// "float32"; "dtype 17" for a number that has no name. The same for the others ("sum", "cuda"). For ops:
+// base/op_text.h.
 std::string ShowDType(v1::DType dtype);
 std::string ShowReduceOp(v1::ReduceOp op);
 std::string ShowDevice(v1::DeviceKind device);

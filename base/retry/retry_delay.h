@@ -13,6 +13,9 @@ namespace farandole {
 // Refusals that pass: a status says when the same may be asked for again. Over gRPC that is google.rpc.RetryInfo in the
 // status's details.
 
+// The delay that refusals for want of room name: a burst is over by then, and those that wait do not crowd.
+inline constexpr absl::Duration kRetryWhenFull = absl::Seconds(1);
+
 // `status`, an error, with that time.
 absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
 // nullopt: the status does not say that it passes.

@@ -11,7 +11,6 @@ namespace farandole {
 namespace {
 
 // Queues drain within it; and as often may a client that is refused ask again.
-constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 
 std::string Show(int64_t bytes) {
   const auto count = static_cast<double>(bytes);
@@ -134,8 +133,8 @@ absl::Status ByteAccount::Refusal(ByteKind kind, int64_t bytes, ByteClass who) c
   }
   return WithRetryDelay(absl::ResourceExhaustedError(absl::StrCat(
                             name_, " has ", Show(held(pool)), " of ", Describe(pool), ", and ", Show(bytes), " of ",
-                            NameOf(kind), " come; ", limits, "; retry in ", absl::FormatDuration(kRetryDelay))),
-                        kRetryDelay);
+                            NameOf(kind), " come; ", limits, "; retry in ", absl::FormatDuration(kRetryWhenFull))),
+                        kRetryWhenFull);
 }
 
 bool ByteAccount::IsOver(BytePool pool) const {

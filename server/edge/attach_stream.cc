@@ -24,7 +24,6 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 // A worker for which more waits does not keep up; where its job or its tenant has no room, its stream is ended.
 constexpr int64_t kBacklogBytes = 16 << 10;
 // Until a worker whose stream was ended for want of room may attach again.
-constexpr absl::Duration kRetryDelay = absl::Seconds(1);
 
 gpr_timespec SpanOf(absl::Duration delay) { return gpr_time_from_nanos(absl::ToInt64Nanoseconds(delay), GPR_TIMESPAN); }
 
@@ -83,7 +82,7 @@ void AttachStream::Pause() {
     return Fail(WithRetryDelay(absl::ResourceExhaustedError(
                                    absl::StrCat("tenant ", key_.tenant, " has too many messages that wait for room: ",
                                                 account_->limit(BytePool::kPaused), " bytes of a stream are the most")),
-                               kRetryDelay));
+                               kRetryWhenFull));
   }
   const auto resume = [weak = weak_from_this()](bool) {
     if (const std::shared_ptr<AttachStream> stream = weak.lock()) stream->Resume();
@@ -198,7 +197,7 @@ void AttachStream::Send(SharedMessage message, SharedCharge charge) {
   }
   if (status.ok()) return Proceed();
   if (account_ != nullptr) account_->CountShed(ByteKind::kOutgoing);
-  Fail(WithRetryDelay(std::move(status), kRetryDelay));
+  Fail(WithRetryDelay(std::move(status), kRetryWhenFull));
 }
 
 absl::Status AttachStream::CheckQueue(const SharedCharge& charge) const {

@@ -159,7 +159,7 @@ void JobLoop::OnPurged(const JobKey& key, uint64_t life, const absl::Status& sta
   if (!status.ok()) return Drop(key, status);
   std::vector<Mailbox::Letter> letters;
   for (WaitingEvent& one : owned->waiting) {
-    if (!one.is_tick) letters.push_back({key, std::move(one.event), std::move(one.charge)});
+    if (!one.IsTick()) letters.push_back({key, std::move(one.event), std::move(one.charge)});
   }
   jobs_.erase(key);
   AcceptAll(std::move(letters));
@@ -236,7 +236,7 @@ void JobLoop::Advance(const JobKey& key, OwnedJob* owned) {
          (taken == 0 || SteadyNow() - now < kTurn)) {
     const WaitingEvent one = std::move(owned->waiting.front());
     owned->waiting.pop_front();
-    if (one.is_tick) {
+    if (one.IsTick()) {
       ++ticks;
       owned->tick_waits = false;
     }
@@ -299,7 +299,7 @@ void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
   if (owned->runner != nullptr) owned->runner->Abandon(told);
   size_t refused = 0;
   for (const WaitingEvent& one : owned->waiting) {
-    if (one.is_tick) continue;
+    if (one.IsTick()) continue;
     Refuse(one.event, told);
     ++refused;
   }
@@ -328,7 +328,7 @@ void JobLoop::FireTimers(absl::Time now) {
     owned->timer = absl::InfiniteFuture();
     if (owned->runner->next_tick() <= now) {
       // Behind the events that came before, so that no rank is silent whose word waits here.
-      owned->waiting.push_back({Ticked{}, {}, /*is_tick=*/true});
+      owned->waiting.push_back({Ticked{}, {}});
       owned->tick_waits = true;
       turns_.Add(key);
     } else if (!owned->waiting.empty()) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -70,8 +71,8 @@ class JobLoop {
   // Any thread. Reads a job from the store before any event comes, so that its deadlines run; `done` is called on the
   // loop's thread. Errors: the store's, and DATA_LOSS if a row cannot be parsed.
   void Restore(const JobKey& key, std::function<void(absl::Status)> done);
-  // Any thread. Deletes what is left of a job that was deleted, and forgets it for good after kGoneKept. A job that is
-  // there again is let be.
+  // Any thread. Deletes what is left of a job that was deleted, and forgets it for good after kGoneKept. Does nothing
+  // if a job of this name is there again.
   void Purge(const JobKey& key);
   // Events are refused from now on; returns when those taken before are decided, durable and answered. Streams stay
   // open: their jobs go on when a coordinator starts on the same store.
@@ -83,8 +84,9 @@ class JobLoop {
   struct WaitingEvent {
     Event event;
     ByteCharge charge;
-    // A tick of the loop's own, which the mailbox does not count.
-    bool is_tick = false;
+
+    // It is a tick of the loop's own, which the mailbox does not count.
+    bool IsTick() const { return std::holds_alternative<Ticked>(event); }
   };
   // A job in this loop. While it is being read from the store it has no runner and its events wait.
   struct OwnedJob {

@@ -21,7 +21,7 @@ std::optional<JobKey> JobOfRow(absl::string_view row_key);
 // The key of the job's JobRecord.
 std::string JobRowKey(const JobKey& key);
 
-// After so long a new job of a deleted one's name may begin as if there had been none.
+// How long after a job's deletion its name is remembered. Then a new job of this name begins as if there had been none.
 inline constexpr absl::Duration kGoneKept = absl::Hours(30 * 24);
 
 std::string SummaryRowKey(const JobKey& key);

@@ -17,7 +17,7 @@ absl::Status Mailbox::Push(JobKey job, Event event, ByteCharge charge) {
     return WithRetryDelay(
         absl::ResourceExhaustedError(absl::StrCat("job ", job.Text(), " has ", count, " events waiting, at most ",
                                                   capacity_per_job_, " may wait")),
-        absl::Seconds(1));
+        kRetryWhenFull);
   }
   ++count;
   ++depth_;

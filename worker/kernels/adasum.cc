@@ -47,6 +47,7 @@ const Real* Read(DType dtype, const void* elements, int64_t first, int64_t count
     if (dtype == DType::kF16) return F16ToF32(halves, block, count), block;
     if (dtype == DType::kBF16) return BF16ToF32(halves, block, count), block;
   }
+  FD_CHECK(SizeOf(dtype) == sizeof(Real));
   // No alignment is required.
   std::memcpy(block, at, count * sizeof(Real));
   return block;

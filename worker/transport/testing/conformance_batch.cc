@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/op_type.h"
 #include "worker/kernels/float8.h"
 #include "worker/kernels/half.h"
 #include "worker/kernels/reduce.h"
@@ -16,8 +17,6 @@
 
 namespace farandole {
 namespace {
-
-constexpr const char* kOps[] = {"allreduce", "allgather", "broadcast", "barrier", "alltoall", "reducescatter", "join"};
 
 // A splitmix64 generator: small, and equal everywhere.
 class Random {
@@ -92,7 +91,7 @@ bool ConformanceBatch::HasJoined(int position) const {
 int64_t ConformanceBatch::count() const { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
 
 std::string ConformanceBatch::ToString() const {
-  return absl::StrCat(kOps[static_cast<int>(op)], " of ", std::string(Name(dtype)), " (", std::string(Name(reduce_op)),
+  return absl::StrCat(TraitsOf(op).name, " of ", std::string(Name(dtype)), " (", std::string(Name(reduce_op)),
                       ", prescale ", prescale, ", postscale ", postscale, ", root ", root, in_place ? ", in place" : "",
                       ") of [", absl::StrJoin(counts, ","), "] elements on ranks [", absl::StrJoin(ranks, ","),
                       "], joined [", absl::StrJoin(joined, ","), "]");

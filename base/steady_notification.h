@@ -10,7 +10,8 @@
 
 namespace farandole {
 
-// As absl::Notification, whose timed waits in this release go by the wall clock and grow by what that is set back.
+// Like absl::Notification. This release's absl::Notification times its waits by the wall clock, so that a wait grows
+// when the clock is set back.
 class SteadyNotification {
  public:
   // Once. A thread that waits may destroy the object as soon as its wait is over.

@@ -10,8 +10,8 @@
 
 namespace farandole::bench {
 
-// How long a case is measured: as many steps as take `duration` if each is as fast as the first ones, within the
-// bounds; fewer where that takes twice as long.
+// How long a case is measured: so many steps as take `duration` at the speed of the first ones, within the bounds. It
+// stops earlier at twice `duration`.
 struct Limits {
   absl::Duration duration = absl::Milliseconds(500);
   int64_t least_steps = 5;

@@ -34,7 +34,7 @@ class AuditLog {
     // "job team/train", "token 0123456789abcdef".
     std::string target;
   };
-  // Of denials: so many different ones are written at once in each window, and of the others how many they were.
+  // In each window so many different denials are logged at once. The others are counted only.
   static constexpr size_t kMostInWindow = 20;
   static constexpr absl::Duration kWindow = absl::Seconds(10);
 

@@ -90,7 +90,7 @@ class RunningEpoch {
   void Drain(uint32_t rank) { roster_->Drain(rank); }
   // A member that has not left is lost.
   void Lose(uint32_t rank, const std::string& claim);
-  // A member that has left to join again does not come back, which is no loss to those who stay.
+  // Notes that a member which has left to join again will not come back. The epoch of the others goes on.
   void Forsake(uint32_t rank, const std::string& why) { roster_->MarkLost(rank, why); }
   void SendToAll(const SharedMessage& message, Effects effects);
   void SendTo(uint32_t rank, const SharedMessage& message, Effects effects);
@@ -115,7 +115,7 @@ class RunningEpoch {
   // Tells all members that the epoch has ended. Closes the streams of the lost members; of all members if the job has
   // ended too.
   void End(const Ending& ending, bool job_ended, Effects effects);
-  // The members, for those who come after an epoch that has ended; of no use afterwards.
+  // Moves the members out, for Survivors, when the epoch has ended. Use nothing of this object afterwards.
   std::unique_ptr<Roster> TakeRoster() { return std::move(roster_); }
 
   uint64_t negotiation_messages() const { return negotiation_messages_; }

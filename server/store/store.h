@@ -28,8 +28,7 @@ struct StoreRow {
 struct StoreBatch {
   std::vector<std::string> deletes;
   std::vector<StoreRow> puts;
-  // Also gives the owner up, so that nothing in the store tells of it any more. No revision is given twice all the
-  // same.
+  // Also deletes the owner's own row, so that nothing in the store tells of it any more. Revisions stay unique even so.
   bool releases_owner = false;
   // Where the store cannot write, the batch waits until it can, and so do the owner's later ones. Otherwise it fails.
   bool is_patient = false;

@@ -18,8 +18,8 @@ absl::StatusOr<std::string> PackEvidence(const v1::GetJobResponse& job, const v1
                                          absl::string_view source, absl::Time now);
 
 // The answer with at most `most_bytes` of the ranks' evidence, as it is serialized: first that of the ranks that others
-// wait for. Instead of a rank's evidence that has no room there is a sentence that says so, which PackEvidence shows.
-// Of the groups of stacks, which repeat what the evidence has, the first ones within half of that are there, too.
+// wait for. Where a rank's evidence has no room, a sentence replaces it, which PackEvidence shows. The groups of stacks
+// repeat what the evidence has: the first ones are kept, up to half of `most_bytes`.
 v1::DiagnoseResponse EvidenceWithin(const v1::DiagnoseResponse& answer, size_t most_bytes);
 
 }  // namespace farandole

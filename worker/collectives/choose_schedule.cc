@@ -83,8 +83,8 @@ struct Row {
   Schedule (*make)(const Collective& collective);
 };
 
-// Up to 8 ranks the direct schedules' messages, which grow with the square of
-// the ranks, cost less than its order of additions is worth. Above, recursive
+// Up to 8 ranks, the direct schedules: their fixed order of additions is worth
+// their messages, whose number grows with the square of the ranks. Above, recursive
 // doubling has the fewest rounds, the ring the fewest bytes: they cross where the
 // transfer of all elements costs about as much as 2 (size - 1) rounds.
 constexpr Row kRows[] = {
@@ -134,7 +134,8 @@ struct HostsRow {
 };
 
 // Between hosts a round costs some ten microseconds at best: few elements take the fewest rounds, many the fewest
-// bytes.
+// bytes. An allreduce comes here on more than 8 hosts (with Gloo, on more than 2). On fewer, HostsTransport::Start runs
+// it, whatever its size; and Adasum's comes to neither.
 constexpr HostsRow kHostsRows[] = {
     {OpType::kAllreduce, 64 << 10, LeadersReduce},       {OpType::kAllreduce, kAnyBytes, HierarchicalOverHosts},
     {OpType::kAllgather, 64 << 10, LeadersGather},       {OpType::kAllgather, kAnyBytes, RingGather},

@@ -18,8 +18,8 @@ namespace farandole {
 absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective);
 
 // The same where the epoch's ranks are on `hosts`: a group whose ranks share one
-// gets the schedule above, others one from the table for several hosts. More than
-// `most_direct_hosts` do not exchange each with all others.
+// gets the schedule above, others one from the table for several hosts. On more
+// than `most_direct_hosts`, hosts do not all exchange with each other.
 absl::StatusOr<Schedule> ChooseSchedule(const Collective& collective, const Hosts& hosts,
                                         int most_direct_hosts = GroupShape::kMostDirectHosts);
 

@@ -18,8 +18,9 @@ namespace farandole {
 // Runs this rank's schedule of a collective over any transport. Owned by the engine; made, advanced and dropped by the
 // thread that has its role.
 //
-// - One fragment: its output is the working buffer. Several, or none because the rank has joined, or a reducescatter's:
-//   they are packed into a buffer of the pool, and those with an output are unpacked at the end.
+// - A single fragment's output is the working buffer. Several fragments, those of a reducescatter, and none (the rank
+// has
+//   joined) take a buffer of the pool: fragments are packed into it, and those with an output are unpacked at the end.
 // - The prescale is applied while packing and rounds to the dtype, before any transfer. Average's division and the
 //   postscale are applied by the schedule's last reduction of each element, in the precision of that reduction.
 //   Short floats are rounded once for each reduction of the schedule: once in all by the direct allreduce, at

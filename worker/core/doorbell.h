@@ -44,8 +44,8 @@ class alignas(64) Doorbell {
     const uint32_t wanted = static_cast<uint32_t>(attention);
     if (attention_.load() != wanted) attention_.store(wanted);
   }
-  // Owner: a thread polls from now on. An unconcerned rank stays so, since peers' rings wake no thread then either: a
-  // rank that waits for each of its submissions never changes the word.
+  // Owner: a thread polls from now on. kUnconcerned stays, because peers' rings wake no thread in that state either. So
+  // a rank that waits for each of its submissions never writes the word, which peers read.
   void BeginPolling() {
     if (attention_.load() != static_cast<uint32_t>(Attention::kUnconcerned)) SetAttention(Attention::kPolling);
   }

@@ -20,7 +20,7 @@ class Cork {
   static constexpr int64_t kFirstBytes = int64_t{1} << 20;
   static constexpr int64_t kBytes = int64_t{25} << 20;
   static constexpr int64_t kLongestNs = 5'000'000;
-  // While it is in, a thread that sleeps with the engine's role, or would take it, looks once in so long.
+  // While batches are held back, a thread that sleeps with the engine's role, or would take it, looks at this interval.
   static constexpr int64_t kBetweenLooksNs = 1'000'000;
   // It ends by itself when nothing was ready for so long.
   static constexpr int64_t kIdleNs = 100'000'000;

@@ -57,7 +57,8 @@ class Engine {
   // As Completed, of an op that allocates its result.
   Submission* Result(int64_t handle);
 
-  // The program submits more at once: until a thread waits, rank 0 fuses it, as Cork says. Any thread.
+  // The program is about to submit more tensors: rank 0 holds ready ones back, to fuse them, until a thread waits
+  // (Cork). Any thread.
   void AnnounceMore();
   // Takes the role, if it is free, and does what can be done now, without waiting.
   void Attend();

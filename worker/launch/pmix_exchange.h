@@ -23,8 +23,8 @@ class PmixExchange {
   //   FAILED_PRECONDITION  there is no libpmix.so.2, it is not of the server's version (another client beside MPI's own
   //                        would take MPI's place at the server), or it cannot connect; the text says what and why
   static absl::StatusOr<std::unique_ptr<PmixExchange>> Open(const ForeignLaunch& launch);
-  // Says goodbye to the server, where MPI does not use the connection any more. The server takes a process that ends
-  // without for one that failed; one that says it before MPI begins leaves MPI no place. So: when the process exits.
+  // Disconnects from the server, unless MPI still uses the connection. The server counts a process that ends without
+  // this as failed. After it, MPI cannot connect any more. So destroy it when the process exits.
   ~PmixExchange();
   PmixExchange(const PmixExchange&) = delete;
   PmixExchange& operator=(const PmixExchange&) = delete;

@@ -5,12 +5,12 @@
 
 namespace farandole {
 
-// By how much another's clock is ahead of one's own, from messages and their answers, as NTP has it: an answer was
-// written at some time between the sending of its message and its own arrival, so half of that is the most by which the
-// middle is wrong. The best answer counts; it becomes worse with its age, as clocks drift.
+// By how much a peer's clock is ahead of one's own, from messages and their answers, as in NTP. The peer read its clock
+// between the sending of the message and the arrival of the answer. The middle of the two is taken, which is wrong by
+// at most half of their distance. The best answer counts; its error grows with its age, as clocks drift.
 class ClockMatch {
  public:
-  // Of two quartz clocks, some times as much as they usually have.
+  // The bound of the drift between two quartz clocks: several times the usual one.
   static constexpr int64_t kMostDriftPerMillion = 100;
 
   // The answer to a message of `sent_ns` came at `received_ns`, and its writer's clock stood at `other_ns`.

@@ -13,8 +13,8 @@ namespace farandole {
 // role, but for Read.
 //
 // A rank that posts a step's tensors late completes many slots one after the other; the time counts once: from the last
-// post of another rank, or from the post that was counted before. Rank 0 sees a post when it looks. If it comes itself
-// after all others it does not know since when they have waited; then the step is its own, with no time.
+// post of another rank, or from the post that was counted before. Rank 0 sees a post when it looks. If rank 0 itself
+// posts last, it cannot know since when the others have waited: the step counts for rank 0, with no time.
 class LastArrivals {
  public:
   struct Tally {

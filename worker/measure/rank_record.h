@@ -11,8 +11,8 @@ namespace farandole {
 // means something by itself; a reader that looks in between may see one word a moment before another. Times are of the
 // host's monotonic clock.
 struct alignas(64) RankRecord {
-  // Steps that have begun: a step ends where a name is submitted again that was part of it. Of names that the program
-  // has given, and of all others.
+  // Steps that have begun. A step ends when one of its names is submitted again. Names that the program has given count
+  // apart from all others.
   std::atomic<uint64_t> named_steps;
   std::atomic<uint64_t> unnamed_steps;
   // Time for which threads of the program have waited in the library; of this, while a collective ran. Waits that are
@@ -23,7 +23,7 @@ struct alignas(64) RankRecord {
   // began with the first, and ends when one of them has its result.
   std::atomic<int64_t> waiting_since_ns;
   std::atomic<int64_t> stuck_since_ns;
-  // Time for which collectives have run that are over, whoever waited; and since when one runs, 0: none does.
+  // How long the collectives that are over have run, in all. Since when the one that runs has; 0: none runs.
   std::atomic<int64_t> batch_ns;
   std::atomic<int64_t> batch_since_ns;
   // The first slot of the collective that ran last, and the slot in which the rank has submitted last; 0: none.

@@ -90,7 +90,7 @@ class Orderer {
   void SetBusy(Slot& slot, Group& group);
   // It has no post any more.
   void SetIdle(Slot& slot, Group& group);
-  // Counts the missing posts and queues the slot if it is ready, which it returns.
+  // Counts the missing posts, and queues the slot if none is. Returns whether it is ready.
   bool Evaluate(uint32_t number, Slot& slot);
   // Retires idle slots until `most` are left, or none is idle.
   void RetireIdle(size_t most);

@@ -47,7 +47,7 @@ struct PostHeader {
   // Hash of everything that ranks must agree about.
   uint64_t signature = 0;
   // The number of elements that this rank contributes; alltoall: the elements of one row. kJoin: how many of the rank's
-  // posts were returned to it so far because their slots were retired; it has posted these submissions again.
+  // posts have come back so far because their slots were retired. The rank has posted these submissions again.
   int64_t count = 0;
   // Of an op with a root: its position in the group.
   int32_t root = 0;
@@ -142,8 +142,8 @@ class ReadyChannel {
 
   // Rank 0's engine role: takes the next post of `rank`. False: there is none yet.
   virtual bool ReadPost(int rank, Post* post) = 0;
-  // Rank 0's engine role: appends to the log and rings `concerned`, for which it may matter now. Sets entry.sequence.
-  // False: the log is full until a slow rank has read on, which rings rank 0.
+  // Rank 0's engine role: appends to the log and rings the ranks in `concerned`, for which the entry may be work. Sets
+  // entry.sequence. False: the log is full until a slow rank has read on, which rings rank 0.
   virtual bool TryAppend(Entry& entry, absl::Span<const int> concerned) = 0;
 
   // Any thread: whether the log says that `rank` has left in order.
@@ -164,11 +164,11 @@ class ReadyChannel {
   // Engine role, where the rank relays: whether others wait for it to do so also while it has nothing pending itself.
   virtual bool ServesOthers() const { return false; }
   // Engine role, if the rank relays: moves posts and entries between hosts, without blocking; true if anything moved.
-  // An error ends the epoch. A connection that is lost is none: it is reported, and stands still.
+  // An error ends the epoch. A lost connection is no error: it is reported, and no more bytes move on it.
   virtual absl::StatusOr<bool> Relay() { return false; }
-  // Engine role, before it sleeps or is given back, and after the bell's attention was set and the last Relay: from now
-  // until the role's next Relay, or a transport's Progress, all input from other hosts rings this rank's bell. False:
-  // input has arrived already; look again before sleeping.
+  // Engine role, before it sleeps or is given back. Call it after the last Relay, with the bell's attention set. Until
+  // the role's next Relay, or a transport's next Progress, input from other hosts rings this rank's bell. False: input
+  // is there already; look again before sleeping.
   virtual bool Rest() { return true; }
   // Engine role: the epoch has ended on this rank, by `reason`; tells other hosts as far as that does not block.
   virtual void End(const absl::Status& reason) { (void)reason; }

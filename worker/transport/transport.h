@@ -41,16 +41,16 @@ class Transport {
   // Moves as much as can be moved now, without blocking; true if anything moved. Sets `complete` of transfers.
   virtual absl::StatusOr<bool> Progress() = 0;
 
-  // Runs a collective in the transport's own way; never an alltoall, of which ranks do not know each other's counts,
-  // and which makes two collectives of one sequence. UNIMPLEMENTED: it has none for this collective; the caller runs a
+  // Runs a collective in the transport's own way. UNIMPLEMENTED: it has none for this collective; the caller runs a
   // schedule over Send and Receive. All ranks of the group get the same answer for the same collective. The spans in
-  // `collective` live until the operation is dropped.
+  // `collective` live until the operation is dropped. Never called for an alltoall: its ranks do not know each other's
+  // counts, and it makes two collectives of one sequence number.
   virtual absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective) {
     (void)collective;
     return absl::UnimplementedError("this transport has no collectives of its own");
   }
 
-  // A collective over more hosts than this is not to have each of them exchange with all others, but with a few. Equal
+  // The most hosts of a collective that each exchange with all others. Of more hosts each exchanges with a few. Equal
   // on all ranks.
   virtual int most_direct_hosts() const { return std::numeric_limits<int>::max(); }
 

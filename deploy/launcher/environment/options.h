@@ -26,7 +26,7 @@ struct RunOptions {
   int max_workers = 0;
   // A command that prints the hosts; "": they do not change.
   std::string discovery;
-  // Slots of hosts that are named without; 0: not given, then 1 of a discovered host.
+  // Slots of each host that is named without a number; 0: not given, then a discovered host has 1.
   int slots_per_host = 0;
   // How long an elastic job may have fewer workers than its least number, in seconds; 0: not given, then 600.
   double elastic_timeout_s = 0;
@@ -39,7 +39,7 @@ struct RunOptions {
   // "a:4,b:2", or a file that says the same; both "": this host without a bound.
   std::string hosts;
   std::string hostfile;
-  // The hosts that are named, and of a job that is not elastic, who runs where; set by CompleteRunOptions.
+  // `slots`: the named hosts. `shares`: which workers run where, if the job is not elastic. Set by CompleteRunOptions.
   std::vector<HostSlots> slots;
   std::vector<HostShare> shares;
   // 0, "": as ssh's configuration says.

@@ -33,7 +33,7 @@ class Lobby {
     bool has_history = false;
   };
 
-  // One message tells each member of all; gRPC takes 4 MiB.
+  // One message lists all members to each of them, and gRPC takes at most 4 MiB.
   static constexpr size_t kMostMemberBytes = 3 << 20;
   static constexpr absl::Duration kWaitingInterval = absl::Seconds(10);
 

@@ -56,8 +56,8 @@ class NcclTransport {
   bool HasRun(uint32_t group);
   // From any thread, now and then: finds work that hangs on the GPU, or has failed there or in the network meanwhile.
   absl::StatusOr<GpuWatch::Late> Look(int64_t now_ns);
-  // From any thread: finishes the communicator of this process set, which was removed, if there is one, in order.
-  // Nothing of it runs, and all its ranks do so.
+  // From any thread: finishes the communicator of a removed process set, if it has one. None of its collectives runs
+  // any more, and all its ranks call this.
   void Forget(uint32_t group);
   // The same of all; nothing more is started.
   void Finish();

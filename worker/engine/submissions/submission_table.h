@@ -66,12 +66,12 @@ class SubmissionTable {
 
   // Whether this rank has joined, and not all have.
   bool HasJoined() const;
-  // A number for the table that follows this one in its process, which then gives no handle that this one has given.
+  // The first handle for the process's next table, so that it gives none that this table has given.
   int64_t next_handles() const;
 
   // Any thread.
   int64_t pending() const { return book_.pending.load(); }
-  // Submissions that have completed, well or not. One that is counted is complete for the thread that asks for it then.
+  // Submissions that have completed, well or not. A thread that has seen the count finds each of them complete.
   uint64_t completions() const { return book_.completions.load(); }
   // When this rank submitted last; 0: never.
   int64_t last_submitted_ns() const { return book_.last_submitted_ns.load(std::memory_order_relaxed); }

@@ -13,8 +13,8 @@
 
 namespace farandole {
 
-// Events of a timeline on their way to one sink. A thread of its own gives them to it, within 0.1 s: what it cannot
-// keep up with is dropped, and counted. Start and Stop come in turns; Push from any thread meanwhile.
+// Events of a timeline on their way to one sink. A thread of its own passes them on within 0.1 s. Events beyond its
+// speed are dropped and counted. Start and Stop come in turns; Push from any thread meanwhile.
 class EventQueue {
  public:
   // Events that wait.
@@ -25,9 +25,9 @@ class EventQueue {
   ~EventQueue() { Stop(); }
 
   void Start(Sink sink);
-  // The sink has all events that were pushed, and is not called any more. Nothing where it was not started.
+  // Afterwards the sink has all events that were pushed, and is not called any more. No effect if not started.
   void Stop();
-  // Nothing is taken where it was not started.
+  // No effect if not started.
   void Push(const TimelineEvent& event);
 
  private:

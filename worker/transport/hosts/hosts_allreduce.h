@@ -17,9 +17,9 @@ namespace farandole {
 // its HostPart's; the owners of a share exchange it over the transport, and up to kAhead chunks are anywhere between
 // their contribution and their result, so that hosts add and copy while the network is busy.
 //
-// An element's result is h0 + h1 + ..., in the order of hosts, where a host's part is the sum of its ranks in theirs:
-// wherever the element lies in the batch. The hosts' contributions are combined at once: short floats in float32,
-// rounded after the host's sum and after the whole one; if no two ranks share a host, once.
+// An element's result is h0 + h1 + ..., in the order of hosts. Each h is the sum over the host's ranks, in the order of
+// ranks. The order does not depend on the element's place in the batch. The hosts' contributions are combined at once:
+// short floats in float32, rounded after the host's sum and after the whole one; if no two ranks share a host, once.
 class HostsAllreduce final : public Operation {
  public:
   // Chunks in progress, as many as a rank has stages.

@@ -89,8 +89,8 @@ absl::StatusOr<std::unique_ptr<Operation>> HostsTransport::Start(const Collectiv
     return std::make_unique<BroadcastOverHosts>(this, local_.get(), collective, shape, LocalsOf(collective, shape),
                                                 &packed_);
   }
-  const bool is_sum = collective.op == OpType::kAllreduce && !IsAdasum(collective);
-  if (is_sum && shape.is_direct()) return StartAllreduce(collective, shape);
+  const bool is_elementwise = collective.op == OpType::kAllreduce && !IsAdasum(collective);
+  if (is_elementwise && shape.is_direct()) return StartAllreduce(collective, shape);
   return absl::UnimplementedError(
       "between hosts only broadcast, and allreduce on up to 8 of them, have ways of their own");
 }

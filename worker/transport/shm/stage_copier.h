@@ -9,8 +9,8 @@
 namespace farandole {
 
 // Copies into memory that peers have read, and whose lines they may still have in their caches. If the peers' cores
-// share a cache with this one, ordinary stores are best: the peers find the data there. If they do not, each such line
-// is taken from its peer one after the other (0.45 us a KiB), and stores past the caches win, though the peers then
+// share a cache with this one, ordinary stores are best: the peers find the data there. If they do not, each store
+// first fetches its line from the peer's core (0.45 us a KiB), and stores past the caches win, though the peers then
 // read from memory. Which it is depends on where the processes run at the moment, so both are timed again and again.
 // Used by one thread at a time.
 class StageCopier {

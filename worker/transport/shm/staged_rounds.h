@@ -22,7 +22,7 @@ class StagedRounds : public Operation {
   StagedRounds(ShmTransport* transport, const Collective& collective)
       : transport_(transport), collective_(collective) {}
 
-  // So that the longest of the positions' parts, of so many elements, is through.
+  // As many rounds as the longest of the positions' parts needs.
   void SetRounds(int64_t longest, int64_t elements_per_round) {
     rounds_ = static_cast<uint64_t>((longest + elements_per_round - 1) / elements_per_round);
   }

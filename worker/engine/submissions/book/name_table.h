@@ -43,7 +43,7 @@ class NameTable {
     bool is_given = false;
     uint64_t step = 0;
     FlightRecorder::NameMark flight;
-    // The operations that are outstanding, as bits. Under a name that the caller has given each is so once at most.
+    // The operations that are outstanding, as bits. Under a name of the caller's, each is outstanding at most once.
     uint32_t outstanding_ops = 0;
     enum class Asking { kNot, kQueued, kAsked };
     Asking asking = Asking::kNot;

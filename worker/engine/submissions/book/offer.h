@@ -54,8 +54,7 @@ class Offer {
   NameTable::Name* name() const { return name_; }
   // Any thread.
   bool is_open() const { return is_open_.load(); }
-  // The round is agreed: computes the result. Returns the submission, which its name does not have among the posted
-  // ones.
+  // The round is agreed: computes the result. Returns the submission, which is not among the posted ones of its name.
   Submission* CloseAgreed();
   // The round is declined.
   Submission* CloseDeclined();

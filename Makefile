@@ -14,7 +14,7 @@ PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandol
 # What tests run beside them.
 PRODUCTS += //server/testing:crowd //server/testing:neighbours //worker/device/fake:fake_libraries.so //tests/cpp:checks //tests/cpp:client_tool //tests/cpp:elastic_stepping //tests/cpp:overhead //tests/cpp:stepping
 
-.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs web python tensorflow jax mxnet go build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-beside bench-elastic fmt fmt-check clean
+.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs web python tensorflow jax mxnet go build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-beside bench-pages bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -36,6 +36,7 @@ help:
 	@echo "make bench-quick  a part of that, within two minutes; prints its tables"
 	@echo "make bench-beside CHECKOUT=DIR  this checkout beside another one, in which make install has run"
 	@echo "make bench-elastic  measure losses and joins of elastic jobs beside torchrun, some fifteen minutes; writes docs/benchmarks/elastic.md"
+	@echo "make bench-pages  measure what 300 open pages of the dashboard cost a job; writes docs/benchmarks/pages.md"
 	@echo "make growth   write docs/growth.md anew: what a job costs by its number of ranks"
 	@echo "make fmt      format C++, Python and Go (make fmt-check only looks)"
 	@echo "make clean    remove what make made in this checkout"
@@ -129,6 +130,9 @@ bench-quick: install peers go
 # Beside another checkout, in which `make install` has run: has a change made something slower?
 bench-beside: install
 	.venv/bin/python tests/bench/beside.py "$(CHECKOUT)"
+
+bench-pages: install
+	.venv/bin/python tests/bench/pages.py
 
 bench-elastic: install
 	.venv/bin/python tests/bench/elastic.py

@@ -50,7 +50,7 @@ SUITE = Suite(
 
 
 class Row(NamedTuple):
-    """What was measured, and the times of "this" and "other", round by round."""
+    """A measured thing, and the times of "this" and "other", round by round."""
 
     what: str
     times: measuring.Times

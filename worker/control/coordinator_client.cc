@@ -180,9 +180,10 @@ struct CoordinatorClient::State {
         return absl::UnavailableError(absl::StrCat("coordinator ", where.address, " did not answer the request to ",
                                                    what, " within ", absl::FormatDuration(kCallDeadline)));
       }
-      const absl::Duration delay = backoff.Next();
-      if (status.error_code() != grpc::StatusCode::UNAVAILABLE || SteadyNow() + delay >= deadline ||
-          stopping.WaitFor(delay)) {
+      const absl::Duration delay = std::max(backoff.Next(), DelayOf(status));
+      const bool may_pass =
+          status.error_code() == grpc::StatusCode::UNAVAILABLE || DelayOf(status) > absl::ZeroDuration();
+      if (!may_pass || SteadyNow() + delay >= deadline || stopping.WaitFor(delay)) {
         return Explain(where, absl::StrCat("refused to ", what), status);
       }
     }

@@ -324,6 +324,22 @@ TEST(CoordinatorClientTest, ACheckpointRequestIsRepeatedUnderOneKey) {
   EXPECT_EQ(keys.Pop(), key);
 }
 
+TEST(CoordinatorClientTest, ACheckpointForWhichThereIsNoRoomWaitsAsLongAsTheCoordinatorSays) {
+  ScriptedCoordinator coordinator;
+  std::atomic<int> asked = 0;
+  coordinator.on_begin = [&](const v1::BeginCheckpointRequest&, v1::BeginCheckpointResponse*) {
+    return ++asked == 1 ? Full() : grpc::Status::OK;
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  ASSERT_TRUE(worker.Start().ok());
+  const absl::Time began = SteadyNow();
+  const absl::Status begun = worker->BeginCheckpoint(v1::BeginCheckpointRequest()).status();
+  EXPECT_TRUE(begun.ok()) << begun;
+  EXPECT_EQ(asked, 2);
+  EXPECT_GE(SteadyNow() - began, absl::Milliseconds(300));
+}
+
 TEST(CoordinatorClientTest, ARefusedCallSaysWhoRefusedIt) {
   ScriptedCoordinator coordinator;
   coordinator.on_find = [](const v1::FindCheckpointRequest&, v1::FindCheckpointResponse*) {

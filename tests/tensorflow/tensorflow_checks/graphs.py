@@ -64,6 +64,27 @@ def a_functions_ops_are_not_ordered_as_written() -> None:
 
 
 @check
+def a_graph_says_that_ranks_have_other_numbers_of_variables() -> None:
+    if hvd.size() == 1:
+        return
+    last = hvd.rank() == hvd.size() - 1
+    for more in (1, -2):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            variables = [tf.compat.v1.get_variable(f"v{i}", initializer=1.0) for i in range(2 + more * last)]
+            give = hvd.broadcast_global_variables(0)
+            session.run([variable.initializer for variable in variables])
+            try:
+                session.run(give)
+            except tf.errors.InvalidArgumentError as error:
+                assert f"the ranks in order have] [{' '.join(['2'] * (hvd.size() - 1))} {2 + more}]" in str(error), (
+                    error
+                )
+            else:
+                raise AssertionError("ranks with other numbers of variables went on")
+    assert hvd.allreduce(tf.constant(1.0), op=hvd.Sum).numpy() == hvd.size()
+
+
+@check
 def equal_calls_are_neither_merged_nor_folded() -> None:
     before = hvd.counters().submissions
 

@@ -8,7 +8,7 @@ from .. import _ops, objects
 from .._agreement import expect_equal_tensors
 from ..process_sets import ProcessSet, global_process_set
 from .gradient_exchange import variable_of
-from .ops import broadcast_all
+from .ops import allgather, broadcast_all
 
 
 def broadcast_variables(
@@ -20,8 +20,8 @@ def broadcast_variables(
     """Gives the root's values to the variables of all ranks: tf.Variables or Keras variables, in the same order on all.
 
     Eager: they have them on return, or ValueError where ranks differ in the number of variables, in a shape or an element
-    type. In a graph: the op that gives them. `inplace` is Horovod's, and changes nothing: values are received beside the
-    variables and then assigned.
+    type. In a graph: the op that gives them, which fails with InvalidArgumentError for the same reasons. `inplace` is
+    Horovod's, and changes nothing: values are received beside the variables and then assigned.
     """
     del inplace
     variables = [variable_of(variable) for variable in variables]
@@ -30,11 +30,26 @@ def broadcast_variables(
     if tf.executing_eagerly():
         shapes = [(value.shape.as_list(), value.dtype.name) for value in values]
         expect_equal_tensors(name, _ops.root_for(root_rank), shapes, process_set)
-    if not variables:
+        if variables:
+            _assign(variables, broadcast_all(values, root_rank, name, process_set))
         return None
-    received = broadcast_all(values, root_rank, name, process_set)
-    assigned = [variable.assign(value) for variable, value in zip(variables, received)]
-    return None if tf.executing_eagerly() else tf.group(*assigned)
+    with tf.control_dependencies([_expect_equal_number(name, len(variables), process_set)]):
+        return tf.group(*_assign(variables, broadcast_all(values, root_rank, name, process_set) if variables else []))
+
+
+def _assign(variables: List[Any], values: Iterable[Any]) -> List[Any]:
+    return [variable.assign(value) for variable, value in zip(variables, values)]
+
+
+def _expect_equal_number(name: str, number: int, process_set: ProcessSet) -> Any:
+    """In a graph: the op that fails unless all ranks have this number. A rank with more would wait for the others for ever;
+    of equally many, the coordinator says which differ."""
+    numbers = allgather(tf.constant([number]), name=f"{name}.number", process_set=process_set)
+    told = [
+        f"{name}: ranks have different numbers of variables; this one has {number}, and the ranks in order have",
+        numbers,
+    ]
+    return tf.debugging.Assert(tf.reduce_all(tf.equal(numbers, number)), told, summarize=64)
 
 
 def broadcast_global_variables(root_rank: int) -> Any:

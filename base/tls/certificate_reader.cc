@@ -5,6 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
@@ -51,6 +52,14 @@ std::vector<OwnedCertificate> ChainOf(const std::string& pem) {
   return chain;
 }
 
+OwnedKey KeyOf(const std::string& pem) {
+  OwnedKey key(PEM_read_bio_PrivateKey(ReaderOf(pem).get(), nullptr, &RefusePassphrase, nullptr));
+  ERR_clear_error();
+  return key;
+}
+
+bool IsName(int type) { return type == GEN_DNS || type == GEN_IPADD || type == GEN_URI; }
+
 }  // namespace
 
 CertificateFacts FactsOf(const X509* certificate) {
@@ -62,12 +71,12 @@ CertificateFacts FactsOf(const X509* certificate) {
     int type = 0;
     const auto* value =
         static_cast<const ASN1_STRING*>(GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(entries, i), &type));
-    const unsigned char* bytes = type == GEN_DNS || type == GEN_IPADD ? ASN1_STRING_get0_data(value) : nullptr;
+    const unsigned char* bytes = IsName(type) ? ASN1_STRING_get0_data(value) : nullptr;
     if (bytes == nullptr) continue;
     const auto count = static_cast<size_t>(ASN1_STRING_length(value));
     char text[INET6_ADDRSTRLEN] = "";
-    if (type == GEN_DNS) {
-      facts.dns_names.emplace_back(reinterpret_cast<const char*>(bytes), count);
+    if (type == GEN_DNS || type == GEN_URI) {
+      (type == GEN_DNS ? facts.dns_names : facts.uris).emplace_back(reinterpret_cast<const char*>(bytes), count);
     } else if ((count == sizeof(in_addr) || count == sizeof(in6_addr)) &&
                inet_ntop(count == sizeof(in_addr) ? AF_INET : AF_INET6, bytes, text, sizeof(text)) != nullptr) {
       facts.addresses.emplace_back(text);
@@ -75,6 +84,12 @@ CertificateFacts FactsOf(const X509* certificate) {
   }
   GENERAL_NAMES_free(entries);
   return facts;
+}
+
+absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem) {
+  const std::vector<OwnedCertificate> chain = ChainOf(pem);
+  if (chain.empty()) return absl::InvalidArgumentError("there is no certificate in PEM");
+  return FactsOf(chain.front().get());
 }
 
 int AddTrust(const std::string& pem, X509_STORE* store) {
@@ -86,11 +101,20 @@ int AddTrust(const std::string& pem, X509_STORE* store) {
   return count;
 }
 
-absl::StatusOr<CertificateFacts> CheckServerCertificate(const Certificate& pair, absl::Time now) {
+bool UsePair(const Certificate& pair, SSL* session) {
+  const std::vector<OwnedCertificate> chain = ChainOf(pair.certificate_pem);
+  const OwnedKey key = KeyOf(pair.key_pem);
+  bool is_used = !chain.empty() && key != nullptr && SSL_use_certificate(session, chain.front().get()) == 1 &&
+                 SSL_use_PrivateKey(session, key.get()) == 1;
+  for (size_t i = 1; is_used && i < chain.size(); ++i) is_used = SSL_add1_chain_cert(session, chain[i].get()) == 1;
+  ERR_clear_error();
+  return is_used;
+}
+
+absl::StatusOr<CertificateFacts> CheckCertificate(const Certificate& pair, absl::Time now) {
   const std::vector<OwnedCertificate> chain = ChainOf(pair.certificate_pem);
   if (chain.empty()) return absl::InvalidArgumentError("the certificate's file holds no certificate in PEM");
-  const OwnedKey key(PEM_read_bio_PrivateKey(ReaderOf(pair.key_pem).get(), nullptr, &RefusePassphrase, nullptr));
-  ERR_clear_error();
+  const OwnedKey key = KeyOf(pair.key_pem);
   if (key == nullptr)
     return absl::InvalidArgumentError("the key's file holds no private key in PEM that needs no passphrase");
   const bool fits = X509_check_private_key(chain.front().get(), key.get()) == 1;

@@ -2,6 +2,7 @@
 
 #include <openssl/x509.h>
 
+#include "base/tls/test_authority.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -21,7 +22,7 @@ Certificate Make() {
 }
 
 TEST(CertificateReaderTest, TellsNamesAddressesAndTimes) {
-  const absl::StatusOr<CertificateFacts> facts = CheckServerCertificate(Make(), kStart + absl::Hours(1));
+  const absl::StatusOr<CertificateFacts> facts = CheckCertificate(Make(), kStart + absl::Hours(1));
   ASSERT_TRUE(facts.ok()) << facts.status();
   EXPECT_THAT(facts->dns_names, ElementsAre("a.example", "b.example"));
   EXPECT_THAT(facts->addresses, ElementsAre("10.1.2.3", "fd00::7"));
@@ -29,10 +30,20 @@ TEST(CertificateReaderTest, TellsNamesAddressesAndTimes) {
   EXPECT_EQ(facts->not_after, kEnd);
 }
 
-TEST(CertificateReaderTest, RefusesAPairThatNoServerCanUse) {
+TEST(CertificateReaderTest, TellsTheUrisOfTheFirstCertificate) {
+  const TestAuthority authority("CA");
+  const Certificate pair = authority.Issue({"spiffe://a.example/tenant/team/viewer", "urn:x"}, kStart, kEnd);
+  const absl::StatusOr<CertificateFacts> facts = ReadCertificate(pair.certificate_pem + Make().certificate_pem);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_THAT(facts->uris, ElementsAre("spiffe://a.example/tenant/team/viewer", "urn:x"));
+  EXPECT_EQ(facts->not_after, kEnd);
+  EXPECT_EQ(ReadCertificate("no PEM").status().message(), "there is no certificate in PEM");
+}
+
+TEST(CertificateReaderTest, RefusesAPairThatNobodyCanUse) {
   const Certificate good = Make();
   const auto refusal = [](const Certificate& pair, absl::Time now = kStart + absl::Hours(1)) {
-    const absl::Status status = CheckServerCertificate(pair, now).status();
+    const absl::Status status = CheckCertificate(pair, now).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     return std::string(status.message());
   };
@@ -50,7 +61,7 @@ TEST(CertificateReaderTest, AnExpiredCertificateBehindTheFirstIsNamed) {
   ASSERT_TRUE(old.ok());
   const Certificate good = Make();
   const absl::Status status =
-      CheckServerCertificate({good.certificate_pem + old->certificate_pem, good.key_pem}, kStart).status();
+      CheckCertificate({good.certificate_pem + old->certificate_pem, good.key_pem}, kStart).status();
   EXPECT_THAT(status.message(), HasSubstr("certificate 2 of 2 is valid from"));
 }
 

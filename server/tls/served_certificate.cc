@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<ServedCertificate>> ServedCertificate::Load(std::
   std::unique_ptr<ServedCertificate> loaded(new ServedCertificate(std::move(certificate_file), std::move(key_file)));
   absl::StatusOr<Certificate> pair = loaded->Read();
   if (!pair.ok()) return absl::InvalidArgumentError(pair.status().message());
-  absl::StatusOr<CertificateFacts> facts = CheckServerCertificate(*pair, absl::Now());
+  absl::StatusOr<CertificateFacts> facts = CheckCertificate(*pair, absl::Now());
   if (!facts.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--tls-cert ", loaded->certificate_file_, ", --tls-key ",
                                                    loaded->key_file_, ": ", facts.status().message()));
@@ -67,7 +67,7 @@ void ServedCertificate::Look() {
     seen_refusal_ = told_refusal_ = "";
     return;
   }
-  const absl::StatusOr<CertificateFacts> facts = CheckServerCertificate(*pair, absl::Now());
+  const absl::StatusOr<CertificateFacts> facts = CheckCertificate(*pair, absl::Now());
   const absl::Status status = facts.ok() ? listener_.on_change(*pair, *facts) : facts.status();
   if (!status.ok()) return Refuse(status);
   served_ = *pair;

@@ -29,7 +29,7 @@ class ServedCertificate {
   };
 
   // Reads both files; errors name them.
-  //   INVALID_ARGUMENT  a file cannot be read, or CheckServerCertificate refuses the pair
+  //   INVALID_ARGUMENT  a file cannot be read, or CheckCertificate refuses the pair
   static absl::StatusOr<std::unique_ptr<ServedCertificate>> Load(std::string certificate_file, std::string key_file);
   // Ends the watch.
   ~ServedCertificate();

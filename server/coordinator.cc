@@ -33,6 +33,7 @@
 #include "server/edge/routes/monitor_routes.h"
 #include "server/edge/sweeper.h"
 #include "server/edge/worker_service.h"
+#include "server/identity/client_certificates.h"
 #include "server/identity/identity_config.h"
 #include "server/identity/sign_in_flow.h"
 #include "server/identity/signed_tokens.h"
@@ -50,6 +51,7 @@
 #include "server/store/rocksdb_store.h"
 #include "server/store/store_wait.h"
 #include "server/store_schema.h"
+#include "server/tls/client_authorities.h"
 #include "server/tls/memory_file.h"
 #include "server/tls/served_certificate.h"
 #include "spdlog/spdlog.h"
@@ -86,6 +88,7 @@ class Coordinator::Parts {
     if (!http_options.ok()) return http_options.status();
     if (absl::Status status = ReadIdentity(); !status.ok()) return status;
     if (absl::Status status = LoadCertificate(&*grpc_options, &*http_options); !status.ok()) return status;
+    if (absl::Status status = LoadClientAuthorities(&*grpc_options); !status.ok()) return status;
     for (const auto step : {&Parts::OpenState, &Parts::OpenRegistry, &Parts::StartLoops}) {
       if (absl::Status status = (this->*step)(); !status.ok()) return status;
     }
@@ -94,6 +97,7 @@ class Coordinator::Parts {
       if (absl::Status status = OpenHttp(**http_options); !status.ok()) return status;
     }
     if (certificate_ != nullptr) WatchCertificate();
+    if (authorities_ != nullptr) WatchClientAuthorities();
     return directory_.has_value() ? directory_->WriteAddress(address()) : absl::OkStatus();
   }
 
@@ -168,6 +172,31 @@ class Coordinator::Parts {
     (*http_options)->certificate = std::move(pair);
     (*http_options)->certificate_names = std::move(names);
     return absl::OkStatus();
+  }
+
+  // Those of clients' certificates.
+  absl::Status LoadClientAuthorities(GrpcServerOptions* grpc_options) {
+    if (options_.client_ca.empty()) return absl::OkStatus();
+    absl::StatusOr<std::unique_ptr<ClientAuthorities>> loaded = ClientAuthorities::Load(options_.client_ca);
+    if (!loaded.ok()) return loaded.status();
+    authorities_ = *std::move(loaded);
+    absl::StatusOr<std::unique_ptr<MemoryFile>> file = MemoryFile::Make(authorities_->pem());
+    if (!file.ok()) return file.status();
+    authorities_file_ = *std::move(file);
+    grpc_options->client_authorities_file = authorities_file_->path();
+    certificates_ =
+        std::make_unique<ClientCertificates>(options_.trust_domain, &tenants_, &metrics_, [] { return absl::Now(); });
+    tenants_.SetCertificates([this](absl::string_view pem) { return certificates_->Authenticate(pem); });
+    return absl::OkStatus();
+  }
+
+  void WatchClientAuthorities() {
+    authorities_->Watch({[this](const std::string& pem) {
+                           if (absl::Status status = authorities_file_->Replace(pem); !status.ok()) return status;
+                           metrics_.CountClientAuthorities(/*is_used=*/true);
+                           return absl::OkStatus();
+                         },
+                         [this] { metrics_.CountClientAuthorities(/*is_used=*/false); }});
   }
 
   static std::string FileContent(const Certificate& pair) {
@@ -374,6 +403,7 @@ class Coordinator::Parts {
   // The loops end first, so that no job takes the end of its streams for the death of its workers.
   void Stop() {
     certificate_.reset();
+    authorities_.reset();
     const absl::Status status = absl::UnavailableError("the coordinator has stopped; attach again when it is back");
     // Commits that wait for a full disk would hold the loops up for ever.
     store_->EndPatience();
@@ -393,10 +423,14 @@ class Coordinator::Parts {
   ByteLedger bytes_{options_.bytes};
   Metrics metrics_{kVersion, absl::Now()};
   std::unique_ptr<MemoryFile> tls_file_;
+  // Null: clients are not asked for certificates.
+  std::unique_ptr<MemoryFile> authorities_file_;
   Tenants tenants_;
   std::vector<IssuerConfig> issuers_;
   // Null: there are no identity providers.
   std::unique_ptr<SignedTokens> signed_;
+  // Null: no client's certificate stands for a token.
+  std::unique_ptr<ClientCertificates> certificates_;
   JobRegistry jobs_;
   QuotaGate gate_{&tenants_, &jobs_, &SteadyNow};
   OutputRouter output_router_;
@@ -430,6 +464,7 @@ class Coordinator::Parts {
   std::unique_ptr<HttpEdge> http_;
   // Null: there are no files to watch.
   std::unique_ptr<ServedCertificate> certificate_;
+  std::unique_ptr<ClientAuthorities> authorities_;
   std::vector<std::string> http_routes_;
   std::atomic<bool> serving_{false};
   absl::Mutex stop_mutex_;

@@ -32,6 +32,11 @@ struct CoordinatorOptions {
   // The same in memory, instead of the files: for a launcher that makes a certificate for this coordinator only.
   std::string tls_cert_pem;
   std::string tls_key_pem;
+  // A PEM file with the authorities of clients' certificates, which may be replaced likewise, and the trust domain of
+  // the names in those; both or none, and only with the files above. With them a client may prove itself by a
+  // certificate in place of a token.
+  std::string client_ca;
+  std::string trust_domain;
   // The identity providers whose signed tokens are taken (docs/security.md), a YAML file; "": none.
   std::string identity_file;
   // The host that address() names where `listen` is one that stands for all addresses; "": that of `listen`.

@@ -33,10 +33,13 @@ class CoordinatorFixture : public ::testing::Test {
     coordinator_ = *std::move(started);
   }
 
-  TestClient Client() const { return TestClient(coordinator_->address(), coordinator_->token()); }
+  TestClient Client() const { return ClientOf(coordinator_->token()); }
+  TestClient ClientOf(const std::string& token) const {
+    return TestClient(coordinator_->address(), token, credentials_);
+  }
   std::unique_ptr<TestWorker> Worker(const std::string& job, uint32_t number, const std::string& token = "") const {
     return std::make_unique<TestWorker>(coordinator_->address(), token.empty() ? coordinator_->token() : token, job,
-                                        number);
+                                        number, credentials_);
   }
 
   // Workers 0 to size - 1 in the running first epoch of a job.
@@ -108,6 +111,8 @@ class CoordinatorFixture : public ::testing::Test {
   }
 
   CoordinatorOptions options_;
+  // Of its clients, where it speaks TLS; null: it speaks none.
+  std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::unique_ptr<Coordinator> coordinator_;
 };
 

@@ -318,6 +318,19 @@ TEST_F(CoordinatorTest, OptionsThatMakeNoSenseAreNamed) {
                 options->tls_key = "/no/key";
               }),
               HasSubstr("/no/cert"));
+  EXPECT_THAT(refusal([](auto* options) { options->client_ca = "/ca.pem"; }), HasSubstr("--trust-domain is missing"));
+  EXPECT_THAT(refusal([](auto* options) { options->trust_domain = "a.org"; }), HasSubstr("--client-ca is missing"));
+  EXPECT_THAT(refusal([](auto* options) {
+                options->client_ca = "/ca.pem";
+                options->trust_domain = "a.org";
+              }),
+              HasSubstr("--client-ca /ca.pem needs TLS"));
+  EXPECT_THAT(refusal([](auto* options) {
+                options->tls_cert = options->tls_key = "/no/file";
+                options->client_ca = "/ca.pem";
+                options->trust_domain = "spiffe://a.org";
+              }),
+              HasSubstr("--trust-domain: trust domain \"spiffe://a.org\" (14 bytes) is not"));
   EXPECT_THAT(refusal([](auto* options) { options->job_loops = 0; }), HasSubstr("--job-loops 0 is not 1 to 64"));
 }
 

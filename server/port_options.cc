@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "server/edge/client_listener.h"
 #include "server/edge/listen_address.h"
+#include "server/identity/spiffe_name.h"
 
 namespace farandole {
 namespace {
@@ -19,6 +20,22 @@ absl::Status CheckExposure(const ListenAddress& address, absl::string_view flag,
   if (*is_loopback || has_tls) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       flag, " ", address.Text(), ": beyond this machine's loopback, tokens would travel unprotected; ", advice));
+}
+
+absl::Status CheckClientAuthorities(const CoordinatorOptions& options) {
+  if (options.client_ca.empty() && options.trust_domain.empty()) return absl::OkStatus();
+  if (options.client_ca.empty() || options.trust_domain.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--client-ca and --trust-domain belong together; ",
+                                                   options.client_ca.empty() ? "--client-ca" : "--trust-domain",
+                                                   " is missing"));
+  }
+  if (options.tls_cert.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--client-ca ", options.client_ca,
+                                                   " needs TLS, by which clients show certificates; give --tls-cert "
+                                                   "and --tls-key"));
+  }
+  const absl::Status domain = CheckTrustDomain(options.trust_domain);
+  return domain.ok() ? domain : absl::InvalidArgumentError(absl::StrCat("--trust-domain: ", domain.message()));
 }
 
 bool HasTls(const CoordinatorOptions& options) { return !options.tls_cert.empty() || !options.tls_cert_pem.empty(); }
@@ -33,6 +50,7 @@ absl::StatusOr<GrpcServerOptions> CheckGrpcOptions(const CoordinatorOptions& opt
                                                    options.tls_cert.empty() ? "--tls-cert" : "--tls-key",
                                                    " is missing"));
   }
+  if (absl::Status status = CheckClientAuthorities(options); !status.ok()) return status;
   const bool has_tls = HasTls(options);
   if (absl::Status status =
           CheckExposure(*address, "--listen", has_tls, "give --tls-cert and --tls-key, or listen on 127.0.0.1");

@@ -49,6 +49,14 @@ constexpr ServeSetting kSettings[] = {
      &O::tls_cert},
     {"--tls-key", "FARANDOLE_TLS_KEY", "FILE", "", "Private key of the certificate, PEM; replaced with it",
      &O::tls_key},
+    {"--client-ca", "FARANDOLE_CLIENT_CA", "FILE", "",
+     "Authorities of clients' certificates, PEM, by which services and people prove themselves in place of a token; a "
+     "new "
+     "file is taken without a restart; by default no client is asked for a certificate",
+     &O::client_ca},
+    {"--trust-domain", "FARANDOLE_TRUST_DOMAIN", "NAME", "",
+     "The trust domain of the SPIFFE IDs in clients' certificates: spiffe://NAME/tenant/TENANT/ROLE; with --client-ca",
+     &O::trust_domain},
     {"--identity-file", "FARANDOLE_IDENTITY_FILE", "FILE", "",
      "Identity providers whose signed tokens are taken, and the roles of their people, YAML; by default none",
      &O::identity_file},
@@ -203,6 +211,8 @@ absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& opti
   coordinator.http_hosts = absl::StrSplit(options.http_host, ',', absl::SkipEmpty());
   coordinator.tls_cert = options.tls_cert;
   coordinator.tls_key = options.tls_key;
+  coordinator.client_ca = options.client_ca;
+  coordinator.trust_domain = options.trust_domain;
   coordinator.identity_file = options.identity_file;
   coordinator.job_loops = options.job_loops;
   coordinator.job.heartbeat_interval = absl::Milliseconds(options.heartbeat_interval_ms);

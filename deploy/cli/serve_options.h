@@ -26,6 +26,8 @@ struct ServeOptions {
   std::string http_host;
   std::string tls_cert;
   std::string tls_key;
+  std::string client_ca;
+  std::string trust_domain;
   std::string identity_file;
   std::string log_level;
   std::string log_format;

@@ -17,13 +17,17 @@ constexpr size_t kMostBytes = 512;
 
 Json PrincipalOf(const Access& caller) {
   Json json;
-  json["kind"] = caller.IsOfRun() ? "run" : caller.IsSigned() ? "signed token" : "token";
+  json["kind"] = caller.IsOfRun()           ? "run"
+                 : caller.IsSigned()        ? "signed token"
+                 : caller.IsOfCertificate() ? "certificate"
+                                            : "token";
   json["id"] = caller.token_id;
   json["tenant"] = caller.tenant;
   if (caller.IsSigned()) {
     json["issuer"] = caller.signer;
     json["subject"] = caller.subject;
   }
+  if (caller.IsOfCertificate()) json["spiffe"] = caller.spiffe;
   if (caller.IsOfRun()) {
     json["job"] = caller.job;
   } else {

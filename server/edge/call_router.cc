@@ -6,7 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "server/edge/token_check.h"
+#include "server/edge/caller/caller.h"
 #include "server/loop/event_bytes.h"
 
 namespace farandole {
@@ -42,10 +42,7 @@ absl::StatusOr<Access> CallRouter::Authenticate(const grpc::CallbackServerContex
 }
 
 absl::StatusOr<Access> CallRouter::AuthenticateWorker(const grpc::CallbackServerContext& context, Right right) {
-  const auto authorization = context.client_metadata().find("authorization");
-  const absl::StatusOr<std::string> token =
-      TokenOf(authorization == context.client_metadata().end() ? nullptr : &authorization->second);
-  absl::StatusOr<Access> access = token.ok() ? tenants_->Authenticate(*token) : token.status();
+  absl::StatusOr<Access> access = CallerOf(*tenants_, context);
   if (access.ok()) listener_->OnToken(context.peer());
   if (access.ok() && !access->IsOfRun() && !Has(access->role, right))
     access = absl::PermissionDeniedError(absl::StrCat(access->Text(), " may not ", Describe(right)));

@@ -46,10 +46,12 @@ class CallRouter {
         audit_(audit),
         stream_queue_limit_(stream_queue_limit) {}
 
-  // UNAUTHENTICATED: no token, or one that is not known; PERMISSION_DENIED: its role has not this right, or it is a
-  // run's credential.
+  // The owner of the call's token, or of its connection's certificate.
+  //   UNAUTHENTICATED    neither is there, or what is there is not known
+  //   PERMISSION_DENIED  its role has not this right, or it is a run's credential
   absl::StatusOr<Access> Authenticate(const grpc::CallbackServerContext& context, Right right);
-  // The credential of a run, with which its workers make the calls that are theirs, or a token with this right.
+  // The credential of a run, with which its workers make the calls that are theirs, or a token or a certificate with
+  // this right.
   absl::StatusOr<Access> AuthenticateWorker(const grpc::CallbackServerContext& context, Right right = Right::kLaunch);
 
   // The job that a call means: of the token's tenant, or with a role of the cluster of `tenant` where that is not

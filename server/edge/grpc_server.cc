@@ -63,10 +63,13 @@ void PrepareLibrary() {
 std::shared_ptr<grpc::ServerCredentials> Credentials(const GrpcServerOptions& options) {
   if (!options.tls_file.empty()) {
     using grpc::experimental::FileWatcherCertificateProvider;
+    const bool asks_clients = !options.client_authorities_file.empty();
     grpc::experimental::TlsServerCredentialsOptions tls(std::make_shared<FileWatcherCertificateProvider>(
-        options.tls_file, options.tls_file, kCertificateIntervalSeconds));
+        options.tls_file, options.tls_file, options.client_authorities_file, kCertificateIntervalSeconds));
     tls.watch_identity_key_cert_pairs();
-    tls.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+    if (asks_clients) tls.watch_root_certs();
+    tls.set_cert_request_type(asks_clients ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
+                                           : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
     return grpc::experimental::TlsServerCredentials(tls);
   }
   if (options.tls_certificate.empty()) return grpc::experimental::LocalServerCredentials(LOCAL_TCP);

@@ -24,6 +24,9 @@ struct GrpcServerOptions {
   // A file with the key and then the certificate, which may be replaced in one step while the server runs; "": both are
   // as above. New connections get a new certificate 1 s later at most, and those that there are go on.
   std::string tls_file;
+  // A file with the authorities from which clients' certificates must descend, which may be replaced likewise; "": no
+  // client is asked for one. A client may always come without.
+  std::string client_authorities_file;
   ClientListenerOptions clients;
 };
 

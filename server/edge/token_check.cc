@@ -1,6 +1,5 @@
 #include "server/edge/token_check.h"
 
-#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -8,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/bearer_token.h"
+#include "server/edge/caller/caller.h"
 #include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/status.h"
 #include "server/registry/rights.h"
@@ -23,20 +22,13 @@ absl::string_view ValueOf(const grpc::AuthMetadataProcessor::InputMetadata& meta
 
 }  // namespace
 
-absl::StatusOr<std::string> TokenOf(const grpc::string_ref* authorization) {
-  if (authorization == nullptr)
-    return absl::UnauthenticatedError("the call carries no token: set the metadata `authorization: Bearer TOKEN`");
-  std::optional<std::string> token = BearerToken({authorization->data(), authorization->size()});
-  if (!token) return absl::UnauthenticatedError("the metadata `authorization` is not `Bearer TOKEN`");
-  return *std::move(token);
-}
-
-grpc::Status TokenCheck::Process(const InputMetadata& metadata, grpc::AuthContext*, OutputMetadata*, OutputMetadata*) {
+grpc::Status TokenCheck::Process(const InputMetadata& metadata, grpc::AuthContext* connection, OutputMetadata*,
+                                 OutputMetadata*) {
   const absl::string_view path = ValueOf(metadata, ":path");
   if (absl::StartsWith(path, "/grpc.health.v1.Health/")) return grpc::Status::OK;
   const auto authorization = metadata.find("authorization");
-  const absl::StatusOr<std::string> token = TokenOf(authorization == metadata.end() ? nullptr : &authorization->second);
-  absl::StatusOr<Access> access = token.ok() ? tenants_->Authenticate(*token) : token.status();
+  absl::StatusOr<Access> access =
+      CallerOf(*tenants_, authorization == metadata.end() ? nullptr : &authorization->second, connection);
   if (access.ok() && absl::StartsWith(path, "/grpc.reflection.") && !Has(access->role, Right::kReflect)) {
     access = absl::PermissionDeniedError(absl::StrCat(access->Text(), " may not ", Describe(Right::kReflect)));
   }

@@ -1,9 +1,6 @@
 #ifndef FARANDOLE_SERVER_EDGE_TOKEN_CHECK_H_
 #define FARANDOLE_SERVER_EDGE_TOKEN_CHECK_H_
 
-#include <string>
-
-#include "absl/status/statusor.h"
 #include "grpcpp/security/auth_metadata_processor.h"
 #include "server/audit/audit_log.h"
 #include "server/metrics/metrics.h"
@@ -11,9 +8,9 @@
 
 namespace farandole {
 
-// Looks at the token of a call when its headers have come, before the server takes a byte of its message: a call
-// without a known token costs no memory. Calls of grpc.health.v1 need no token, those of server reflection one of
-// root. Called by gRPC's threads; what it points to outlives the server.
+// Looks at the token of a call, or at the certificate of its connection, when its headers have come, before the server
+// takes a byte of its message: a call without a known owner costs no memory. Calls of grpc.health.v1 need no token,
+// those of server reflection one of root. Called by gRPC's threads; what it points to outlives the server.
 class TokenCheck : public grpc::AuthMetadataProcessor {
  public:
   TokenCheck(const Tenants* tenants, Metrics* metrics, AuditLog* audit)
@@ -21,7 +18,8 @@ class TokenCheck : public grpc::AuthMetadataProcessor {
 
   // It looks into a table, and may write a line of the audit log.
   bool IsBlocking() const override { return false; }
-  // UNAUTHENTICATED: no token, or one that is not known; PERMISSION_DENIED: reflection without a token of root.
+  // UNAUTHENTICATED: no token and no certificate, or one that is not known; PERMISSION_DENIED: reflection without a
+  // token of root.
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata* consumed,
                        OutputMetadata* response) override;
 
@@ -30,9 +28,6 @@ class TokenCheck : public grpc::AuthMetadataProcessor {
   Metrics* const metrics_;
   AuditLog* const audit_;
 };
-
-// The token of the value of the metadata `authorization`; null: the call has none. UNAUTHENTICATED: there is no token.
-absl::StatusOr<std::string> TokenOf(const grpc::string_ref* authorization);
 
 }  // namespace farandole
 

@@ -64,6 +64,13 @@ class Metrics {
   void CountSignedToken(const std::string& issuer, const std::string& result) {
     signed_tokens_->Add({{"issuer", issuer}, {"result", result}}).Increment();
   }
+  // Of clients' certificates in place of tokens, and of the file with their authorities.
+  void CountClientCertificate(const std::string& result) {
+    client_certificates_->Add({{"result", result}}).Increment();
+  }
+  void CountClientAuthorities(bool is_used) {
+    client_authorities_->Add({{"result", is_used ? "used" : "refused"}}).Increment();
+  }
   void CountKeyFetch(const std::string& issuer, bool is_good) {
     key_fetches_->Add({{"issuer", issuer}, {"result", is_good ? "fetched" : "failed"}}).Increment();
   }
@@ -134,6 +141,8 @@ class Metrics {
   prometheus::Counter* denied_calls_;
   prometheus::Counter* refused_connections_;
   prometheus::Family<prometheus::Counter>* signed_tokens_;
+  prometheus::Family<prometheus::Counter>* client_certificates_;
+  prometheus::Family<prometheus::Counter>* client_authorities_;
   prometheus::Family<prometheus::Counter>* key_fetches_;
   prometheus::Family<prometheus::Gauge>* issuer_keys_;
   prometheus::Family<prometheus::Counter>* sign_ins_;

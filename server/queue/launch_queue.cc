@@ -314,8 +314,7 @@ void LaunchQueue::StartAll(Calls* calls) {
     const JobKey key = next->key;
     Entry& entry = entries_.at(key);
     is_changed_ = true;
-    const absl::Status standing = surroundings_.tenants->tokens().CheckStanding(entry.record.launch().token_id(),
-                                                                                absl::Now(), /*while_unexpired=*/false);
+    const absl::Status standing = surroundings_.tenants->CheckLauncher(entry.record.launch().token_id());
     if (!standing.ok()) {
       surroundings_.registry->Release(key);
       Log(key, absl::StrCat("loses its place in the queue: ", std::string(standing.message())));

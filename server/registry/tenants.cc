@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kMaxTenantNameBytes = 64;
 // No token's id begins so.
 constexpr char kSignedPrefix[] = "sub-";
+constexpr char kCertificatePrefix[] = "spiffe-";
 constexpr size_t kPrincipalDigits = 32;
 
 // Whether the text has three parts between dots, of which the first is that of a JSON object. A token of another kind
@@ -45,6 +46,10 @@ std::string SignedPrincipalId(absl::string_view issuer, absl::string_view subjec
   // No URL has a line's end.
   const std::string digest = absl::BytesToHexString(Sha256(absl::StrCat(issuer, "\n", subject)));
   return absl::StrCat(kSignedPrefix, digest.substr(0, kPrincipalDigits));
+}
+
+std::string CertificatePrincipalId(absl::string_view spiffe) {
+  return absl::StrCat(kCertificatePrefix, absl::BytesToHexString(Sha256(spiffe)).substr(0, kPrincipalDigits));
 }
 
 absl::Status CheckTenantName(absl::string_view name) {
@@ -118,12 +123,10 @@ std::vector<v1::TenantRecord> Tenants::List() const {
 
 std::string Access::Text() const {
   if (IsOfRun()) return absl::StrCat("the credential of a run of job ", job, " of tenant ", tenant);
-  if (IsSigned()) {
-    const std::string where = IsOfCluster(role) ? "" : absl::StrCat(" of tenant ", tenant);
-    return absl::StrCat(subject, " of issuer ", signer, " (", RoleName(role), where, ")");
-  }
-  const std::string of = IsOfCluster(role) ? "" : absl::StrCat(" of tenant ", tenant);
-  return absl::StrCat("token ", token_id, " (", RoleName(role), of, ")");
+  const std::string who = IsSigned()          ? absl::StrCat(subject, " of issuer ", signer)
+                          : IsOfCertificate() ? spiffe
+                                              : absl::StrCat("token ", token_id);
+  return absl::StrCat(who, " (", RoleName(role), IsOfCluster(role) ? "" : absl::StrCat(" of tenant ", tenant), ")");
 }
 
 absl::StatusOr<Access> Tenants::Authenticate(absl::string_view token) const {
@@ -144,18 +147,29 @@ absl::StatusOr<Access> Tenants::AuthenticateRun(absl::string_view credential) co
   return access;
 }
 
+absl::StatusOr<Access> Tenants::AuthenticateCertificate(absl::string_view pem) const {
+  if (check_certificate_ != nullptr) return check_certificate_(pem);
+  return absl::UnauthenticatedError("this coordinator takes no client's certificate in place of a token");
+}
+
 absl::Status Tenants::CheckStanding(const Access& access) const {
-  if (access.IsSigned()) {
+  if (access.IsSigned() || access.IsOfCertificate()) {
     if (absl::Now() < access.expires) return absl::OkStatus();
-    return absl::UnauthenticatedError(
-        absl::StrCat("the signed token of ", access.subject, " expired at ", UtcText(access.expires)));
+    const std::string what = access.IsSigned() ? absl::StrCat("the signed token of ", access.subject)
+                                               : absl::StrCat("the certificate of ", access.spiffe);
+    return absl::UnauthenticatedError(absl::StrCat(what, " expired at ", UtcText(access.expires)));
   }
-  if (access.IsOfRun() && absl::StartsWith(access.token_id, kSignedPrefix)) return absl::OkStatus();
-  const absl::Status status =
-      tokens_.CheckStanding(access.token_id, absl::Now(), /*while_unexpired=*/!access.IsOfRun());
-  if (status.ok() || !access.IsOfRun()) return status;
+  if (!access.IsOfRun()) return tokens_.CheckStanding(access.token_id, absl::Now(), /*while_unexpired=*/true);
+  const absl::Status status = CheckLauncher(access.token_id);
+  if (status.ok()) return status;
   return absl::UnauthenticatedError(
       absl::StrCat("the run of job ", access.job, " was launched with a token that has ended: ", status.message()));
+}
+
+absl::Status Tenants::CheckLauncher(const std::string& token_id) const {
+  if (absl::StartsWith(token_id, kSignedPrefix) || absl::StartsWith(token_id, kCertificatePrefix))
+    return absl::OkStatus();
+  return tokens_.CheckStanding(token_id, absl::Now(), /*while_unexpired=*/false);
 }
 
 std::string Tenants::CredentialOf(const JobKey& key, const v1::Launch& launch, const std::string& token_id) const {

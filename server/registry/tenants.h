@@ -46,23 +46,28 @@ struct Quota {
   uint32_t MostOfJob() const { return max_workers + (cohort.empty() ? 0 : borrow); }
 };
 
-// The owner of a token, or of a run's credential.
+// The owner of a token, of a run's credential, or of a client's certificate.
 struct Access {
   std::string tenant;
   // ROLE_UNSPECIFIED: a run's credential.
   v1::Role role = v1::ROLE_UNSPECIFIED;
-  // The id of the token, or of the one that the credential hangs on.
+  // The id of the token, or of the one that the credential hangs on; of an owner without one, SignedPrincipalId or
+  // CertificatePrincipalId.
   std::string token_id = {};
   // Of a run's credential: its job and launch. "": of a tenant's token.
   std::string job = {};
   v1::Launch launch = {};
-  // Of a signed token: its issuer's name and its subject, and when it ends. "": of another one.
+  // Of a signed token: its issuer's name and its subject. "": of another one.
   std::string signer = {};
   std::string subject = {};
+  // Of a certificate: the SPIFFE ID that it is for. "": there is none.
+  std::string spiffe = {};
+  // When the signed token or the certificate ends. Those of other tokens are in TokenTable.
   absl::Time expires = absl::InfiniteFuture();
 
   bool IsOfRun() const { return !job.empty(); }
   bool IsSigned() const { return !signer.empty(); }
+  bool IsOfCertificate() const { return !spiffe.empty(); }
   // "token 0123456789abcdef (viewer of tenant vision)".
   std::string Text() const;
 };
@@ -70,6 +75,8 @@ struct Access {
 // The id of the owner of an issuer's signed tokens, which stands where others have the id of a token: the same for all
 // of the owner's tokens.
 std::string SignedPrincipalId(absl::string_view issuer, absl::string_view subject);
+// The same for the certificates of a SPIFFE ID.
+std::string CertificatePrincipalId(absl::string_view spiffe);
 
 // OK, or INVALID_ARGUMENT: a name is 1 to 64 bytes of [a-z0-9-].
 absl::Status CheckTenantName(absl::string_view name);
@@ -93,6 +100,10 @@ class Tenants {
   // PERMISSION_DENIED, UNAVAILABLE.
   using SignedTokenCheck = std::function<absl::StatusOr<Access>(absl::string_view token)>;
   void SetSignedTokens(SignedTokenCheck check) { check_signed_ = std::move(check); }
+  // Sets who knows the owners of clients' certificates; before the first call. Errors as AuthenticateCertificate.
+  using CertificateCheck = std::function<absl::StatusOr<Access>(absl::string_view pem)>;
+  void SetCertificates(CertificateCheck check) { check_certificate_ = std::move(check); }
+  bool takes_certificates() const { return check_certificate_ != nullptr; }
   // Sets what the credentials of runs are made with; before the first call that needs it.
   void SetRunKey(std::string key) { credentials_.emplace(std::move(key)); }
   // The credential of a run of the tenant's job, which ends with the token `token_id`.
@@ -103,10 +114,15 @@ class Tenants {
   //   PERMISSION_DENIED  it is a signed token whose owner has no role here
   //   UNAVAILABLE        it is a signed token, and its issuer's keys are not known yet; retry
   absl::StatusOr<Access> Authenticate(absl::string_view token) const;
-  // OK, or UNAUTHENTICATED: what was let in as `access` may not go on, since its token has ended meanwhile. A run goes
-  // on when the token with which it was launched has expired, and not when that was revoked. Signed tokens are not
-  // revoked: a run that was launched with one goes on.
+  // The owner of the certificate by which TLS has verified the client of a connection; PEM.
+  //   UNAUTHENTICATED  it names nobody here, it has ended, or no certificates are taken
+  absl::StatusOr<Access> AuthenticateCertificate(absl::string_view pem) const;
+  // OK, or UNAUTHENTICATED: what was let in as `access` may not go on, since its token or its certificate has ended
+  // meanwhile. A run goes on when the token with which it was launched has expired, and not when that was revoked.
+  // Signed tokens and certificates are not revoked: a run that was launched with one goes on.
   absl::Status CheckStanding(const Access& access) const;
+  // The same for what was launched by the owner with this id.
+  absl::Status CheckLauncher(const std::string& token_id) const;
 
   TokenTable& tokens() const { return tokens_; }
   // By name.
@@ -131,6 +147,8 @@ class Tenants {
   std::optional<RunCredentials> credentials_;
   // Null: no signed token is known.
   SignedTokenCheck check_signed_;
+  // Null: no certificate is taken.
+  CertificateCheck check_certificate_;
   // Notes the use of tokens.
   mutable TokenTable tokens_;
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.

@@ -16,12 +16,14 @@ absl::Status ToAbsl(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
-std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+std::shared_ptr<grpc::Channel> Connect(const std::string& address,
+                                       std::shared_ptr<grpc::ChannelCredentials> credentials) {
   grpc::ChannelArguments arguments;
   // Each client has a connection of its own, as separate processes have.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  if (credentials == nullptr) credentials = grpc::InsecureChannelCredentials();
+  return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
 std::string SecretOf(uint32_t number) {
@@ -32,8 +34,9 @@ std::string SecretOf(uint32_t number) {
 
 }  // namespace
 
-TestClient::TestClient(const std::string& address, std::string token)
-    : channel_(Connect(address)),
+TestClient::TestClient(const std::string& address, std::string token,
+                       std::shared_ptr<grpc::ChannelCredentials> credentials)
+    : channel_(Connect(address, std::move(credentials))),
       token_(std::move(token)),
       worker_(v1::WorkerService::NewStub(channel_)),
       monitor_(v1::MonitorService::NewStub(channel_)),
@@ -129,8 +132,9 @@ absl::StatusOr<v1::ReportExitResponse> TestClient::ReportExit(const v1::ReportEx
   return Call(worker_.get(), &v1::WorkerService::Stub::ReportExit, request);
 }
 
-TestWorker::TestWorker(const std::string& address, std::string token, std::string job, uint32_t number)
-    : client_(address, std::move(token)),
+TestWorker::TestWorker(const std::string& address, std::string token, std::string job, uint32_t number,
+                       std::shared_ptr<grpc::ChannelCredentials> credentials)
+    : client_(address, std::move(token), std::move(credentials)),
       job_(std::move(job)),
       number_(number),
       secret_(SecretOf(number)),

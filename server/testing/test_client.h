@@ -25,7 +25,9 @@ inline constexpr int kTestDeadlineSeconds = 30;
 // thread.
 class TestClient {
  public:
-  TestClient(const std::string& address, std::string token);
+  // `credentials`: of a channel with TLS; null: without. Token "": none.
+  TestClient(const std::string& address, std::string token,
+             std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr);
 
   absl::StatusOr<v1::CreateJobResponse> CreateJob(const v1::CreateJobRequest& request);
   absl::StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request);
@@ -71,7 +73,8 @@ class TestClient {
 class TestWorker {
  public:
   // `number` makes the incarnation; equal numbers are the same worker.
-  TestWorker(const std::string& address, std::string token, std::string job, uint32_t number);
+  TestWorker(const std::string& address, std::string token, std::string job, uint32_t number,
+             std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr);
   // Breaks its stream.
   ~TestWorker();
 

@@ -1,14 +1,13 @@
 #include "server/edge/denials/denial_interceptor.h"
 
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "base/bearer_token.h"
 #include "base/steady_time.h"
 #include "grpcpp/server_context.h"
+#include "server/edge/caller/caller.h"
 
 namespace farandole {
 namespace {
@@ -32,11 +31,7 @@ class DenialInterceptor : public grpc::experimental::Interceptor {
   }
 
   std::string Caller() const {
-    const auto& metadata = call_->server_context()->client_metadata();
-    const auto authorization = metadata.find("authorization");
-    if (authorization == metadata.end()) return "";
-    const std::optional<std::string> token = BearerToken({authorization->second.data(), authorization->second.size()});
-    const absl::StatusOr<Access> access = tenants_->Authenticate(token.value_or(""));
+    const absl::StatusOr<Access> access = CallerOf(*tenants_, *call_->server_context());
     return access.ok() ? access->Text() : "";
   }
 

@@ -115,6 +115,9 @@ typedef struct farandole_init_options {
                              a job of their own, in the order of its ranks; the others of the launch have no part in
                              it. This one is among them. Not of an elastic job. */
   int32_t member_count;
+  const char* cert_file; /* FARANDOLE_CERT_FILE: the certificate (PEM) by which the worker proves itself to the
+                            coordinator where it has no token; with key_file and ca_file. */
+  const char* key_file;  /* FARANDOLE_KEY_FILE: that certificate's key (PEM). */
 } farandole_init_options;
 
 FARANDOLE_EXPORT int farandole_abi_version(void);

@@ -22,8 +22,10 @@ typedef struct farandole_client_options {
                           clear. */
   const char* ca_file; /* certificates (PEM) that the coordinator's must descend from; "": those of the system */
   const char*
-      cert_file; /* the certificate (PEM), and its key, by which this program proves itself to a proxy that wants */
-  const char* key_file;    /* one; "": none */
+      cert_file;        /* the certificate (PEM) by which this program proves itself to the coordinator where a call has
+                           no token, or to a proxy that wants one; a new one in the file counts from the next call on;
+                           "": none */
+  const char* key_file; /* that certificate's key (PEM), which not every user of the host may read */
   const char* server_name; /* the name in the coordinator's certificate; "": the host of the address */
 } farandole_client_options;
 

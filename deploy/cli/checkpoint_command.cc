@@ -113,6 +113,11 @@ void AddSourceOptions(CLI::App* command, CheckpointOptions* options) {
       ->add_option("--ca", options->source.ca_file,
                    "CA certificates (PEM) that signed the coordinator's certificate; without it there is no TLS")
       ->type_name("FILE");
+  command
+      ->add_option("--cert", options->source.cert_file,
+                   "Certificate (PEM) that stands for a token, where the coordinator takes certificates; with --key")
+      ->type_name("FILE");
+  command->add_option("--key", options->source.key_file, "That certificate's key (PEM)")->type_name("FILE");
   command->add_flag("--json", options->json, "Print JSON instead of text");
 }
 

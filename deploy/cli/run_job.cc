@@ -176,9 +176,9 @@ ElasticPlan MakeElasticPlan(const RunOptions& options, const RunEnvironment& env
   return elastic;
 }
 
-absl::StatusOr<CoordinatorSession> OpenSession(const WorkerSettings& settings) {
-  absl::StatusOr<CoordinatorAddress> where =
-      ReadCoordinatorAddress(settings.coordinator, settings.token_file, settings.ca_file);
+absl::StatusOr<CoordinatorSession> OpenSession(const RunOptions& options, const WorkerSettings& settings) {
+  absl::StatusOr<CoordinatorAddress> where = ReadCoordinatorAddress(
+      {settings.coordinator, settings.token_file, settings.ca_file, options.cert_file, options.key_file, "", ""});
   if (!where.ok()) return where.status();
   return CoordinatorSession::Open(*std::move(where));
 }
@@ -241,7 +241,8 @@ absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& envi
 void SaySettings(const RunOptions& options, const WorkerSettings& settings, const OwnCoordinator* own) {
   Say(options, absl::StrCat("job '", settings.job, "', ", settings.size, " workers, coordinator ", settings.coordinator,
                             own == nullptr ? "" : " (in this process)", settings.ca_file.empty() ? "" : " with TLS",
-                            ", token in ", settings.token_file));
+                            settings.token_file.empty() ? ", certificate in " : ", token in ",
+                            settings.token_file.empty() ? options.cert_file : settings.token_file));
   if (own != nullptr) {
     Say(options, absl::StrCat("state and checkpoint catalogue in ", own->state_directory(), ", metrics at http://",
                               own->http_address(), "/metrics"));
@@ -325,7 +326,7 @@ class ClaimWords {
 absl::StatusOr<std::unique_ptr<RunClaim>> Claim(const RunOptions& options, const RunEnvironment& environment,
                                                 const std::string& directory, EarlySignals* signals,
                                                 OwnCoordinator* own, WorkerSettings* settings) {
-  absl::StatusOr<CoordinatorSession> session = OpenSession(*settings);
+  absl::StatusOr<CoordinatorSession> session = OpenSession(options, *settings);
   if (!session.ok()) return session.status();
   v1::CreateJobRequest request;
   request.set_job(settings->job);
@@ -394,7 +395,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   if (!options.http.empty() && own != nullptr) {
     Say(options, absl::StrCat("dashboard at http://", own->http_address(), "/, token in ", settings.token_file));
   }
-  absl::StatusOr<CoordinatorSession> session = own == nullptr ? OpenSession(settings) : own->TakeSession();
+  absl::StatusOr<CoordinatorSession> session = own == nullptr ? OpenSession(options, settings) : own->TakeSession();
   if (!session.ok()) return Refuse(options, session.status());
   EarlySignals signals(guard);
   absl::StatusOr<std::unique_ptr<RunClaim>> claim =
@@ -453,6 +454,8 @@ int RunJob(const RunOptions& options, const RunEnvironment& environment) {
   }
   absl::Status readable = CheckReadable(options.token_file, "--token-file");
   readable.Update(CheckReadable(options.ca_file, "--ca"));
+  readable.Update(CheckReadable(options.cert_file, "--cert"));
+  readable.Update(CheckReadable(options.key_file, "--key"));
   if (!readable.ok()) return Refuse(options, readable);
   if (options.coordinator.empty()) {
     return RunGuarded(options.program,

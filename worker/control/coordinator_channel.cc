@@ -51,6 +51,16 @@ void InitializeGrpcWithoutForkSupport() {
   });
 }
 
+// Says by what the coordinator has not known the caller: " refused the token in FILE".
+std::string Unknown(const CoordinatorAddress& where) {
+  if (!where.token.empty())
+    return absl::StrCat(" refused the token",
+                        where.token_origin.empty() ? "" : absl::StrCat(" in ", where.token_origin));
+  if (where.tls_cert_pem.empty()) return " wants a token, and none was given";
+  return absl::StrCat(" refused the certificate",
+                      where.tls_cert_file.empty() ? "" : absl::StrCat(" in ", where.tls_cert_file));
+}
+
 }  // namespace
 
 void LeaveWordsToErrors() {
@@ -143,11 +153,8 @@ absl::Status Explain(const CoordinatorAddress& where, absl::string_view refusal,
   const std::string text = PlainCause(status);
   switch (code) {
     case absl::StatusCode::kUnauthenticated:
-      return absl::Status(
-          code,
-          absl::StrCat(coordinator, where.token.empty() ? " wants a token, and none was given" : " refused the token",
-                       where.token_origin.empty() ? "" : absl::StrCat(" in ", where.token_origin),
-                       text.empty() ? "" : absl::StrCat(": ", text)));
+      return absl::Status(code,
+                          absl::StrCat(coordinator, Unknown(where), text.empty() ? "" : absl::StrCat(": ", text)));
     case absl::StatusCode::kUnimplemented:
       return absl::Status(code, absl::StrCat(coordinator, " does not speak this Farandole's protocol (", text,
                                              "): it is another version, or another program"));

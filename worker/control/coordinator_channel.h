@@ -26,9 +26,13 @@ struct CoordinatorAddress {
   std::string tls_ca_pem;
   // Where they were read from, for people. May be "".
   std::string tls_ca_origin;
-  // The certificate and the key, in PEM, that prove this side to a proxy that wants to see one; "": none.
+  // The certificate and the key, in PEM, that prove this side to the coordinator, in place of a token, or to a proxy
+  // that wants to see one; "": none.
   std::string tls_cert_pem = {};
   std::string tls_key_pem = {};
+  // The files that they were read from; "": not from files.
+  std::string tls_cert_file = {};
+  std::string tls_key_file = {};
   // The name in the coordinator's certificate; "": the host of the address.
   std::string tls_server_name = {};
 };

@@ -116,7 +116,9 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
     words.Keep(call->status());
     if (!is_tls_checked && MayBeTlsFault(call->status())) {
       is_tls_checked = true;
-      const absl::Status fault = FindTlsFault({where.address, where.tls_ca_pem, where.tls_ca_origin}, kTlsPatience);
+      const absl::Status fault = FindTlsFault({where.address, where.tls_ca_pem, where.tls_ca_origin, "",
+                                               where.tls_cert_pem, where.tls_key_pem, where.tls_cert_file},
+                                              kTlsPatience);
       if (!fault.ok()) return fault;
     }
     const absl::Duration delay = std::max(backoff.Next(), DelayOf(call->status()));
@@ -201,6 +203,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> CoordinatorClient::Start(Coor
   State& state = *client->state_;
   state.where = CoordinatorAddress{options.address, options.token, options.token_origin, options.tls_ca_pem,
                                    options.tls_ca_origin};
+  state.where.tls_cert_pem = options.tls_cert_pem;
+  state.where.tls_key_pem = options.tls_key_pem;
+  state.where.tls_cert_file = options.tls_cert_file;
   absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(state.where);
   if (!channel.ok()) return channel.status();
   state.stub = v1::WorkerService::NewStub(*channel);

@@ -25,6 +25,11 @@ struct CoordinatorClientOptions {
   std::string tls_ca_pem;
   // Where they were read from, for people. May be "".
   std::string tls_ca_origin;
+  // The certificate and the key, in PEM, that prove the worker to the coordinator where it has no token, and the
+  // certificate's file, for people; "": none.
+  std::string tls_cert_pem;
+  std::string tls_key_pem;
+  std::string tls_cert_file;
   // How long the coordinator may be away, or not know this worker, before the client gives up.
   absl::Duration give_up_after = absl::Seconds(30);
   // How long Start tries to reach the coordinator; zero: the request's join_timeout_ms.

@@ -46,6 +46,8 @@ bool ScriptedCoordinator::Listen() {
   if (!tls_certificate_pem.empty()) {
     grpc::SslServerCredentialsOptions tls;
     tls.pem_key_cert_pairs.push_back({tls_key_pem, tls_certificate_pem});
+    tls.pem_root_certs = tls_client_ca_pem;
+    if (!tls_client_ca_pem.empty()) tls.client_certificate_request = GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY;
     credentials = grpc::SslServerCredentials(tls);
   }
   builder.AddListeningPort(address(), credentials, &bound);

@@ -65,6 +65,8 @@ class ScriptedCoordinator : private v1::WorkerService::Service {
   // Set before Listen: it speaks TLS with these.
   std::string tls_certificate_pem;
   std::string tls_key_pem;
+  // The authorities of clients' certificates; "": clients are not asked for any.
+  std::string tls_client_ca_pem;
 
   // Arrived messages: joins, their token headers, and by the default script the streams' messages.
   Inbox<v1::JoinRequest> joins;

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/backoff.h"
 #include "base/steady_notification.h"
 #include "base/steady_time.h"
+#include "base/tls/client_certificate.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -88,36 +90,56 @@ struct ServiceClient::Connection {
   grpc::GenericStub stub;
 };
 
-ServiceClient::ServiceClient(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
+ServiceClient::ServiceClient(std::string address, std::shared_ptr<Connection> connection)
+    : address_(std::move(address)), connection_(std::move(connection)) {}
 ServiceClient::~ServiceClient() = default;
 
 absl::StatusOr<std::unique_ptr<ServiceClient>> ServiceClient::Open(CoordinatorAddress where) {
   const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(where);
   if (!channel.ok()) return channel.status();
-  auto connection = std::make_unique<Connection>(std::move(where), *channel);
-  return std::unique_ptr<ServiceClient>(new ServiceClient(std::move(connection)));
+  std::string address = where.address;
+  auto connection = std::make_shared<Connection>(std::move(where), *channel);
+  return std::unique_ptr<ServiceClient>(new ServiceClient(std::move(address), std::move(connection)));
+}
+
+std::shared_ptr<ServiceClient::Connection> ServiceClient::Renew() const {
+  absl::MutexLock lock(&mutex_);
+  if (connection_->where.tls_cert_file.empty()) return connection_;
+  CoordinatorAddress where = connection_->where;
+  absl::StatusOr<Certificate> pair = ReadClientCertificate(where.tls_cert_file, where.tls_key_file, absl::Now());
+  // Files that are being replaced do not fit for a moment; the old certificate may still do.
+  if (!pair.ok() || (pair->certificate_pem == where.tls_cert_pem && pair->key_pem == where.tls_key_pem))
+    return connection_;
+  where.tls_cert_pem = std::move(pair->certificate_pem);
+  where.tls_key_pem = std::move(pair->key_pem);
+  const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(where);
+  if (channel.ok()) connection_ = std::make_shared<Connection>(std::move(where), *channel);
+  return connection_;
 }
 
 absl::StatusOr<std::string> ServiceClient::Call(const Request& request, const Interrupted& interrupted) const {
-  const CoordinatorAddress& where = connection_->where;
-  CoordinatorAddress caller;
-  caller.address = where.address;
-  caller.token = request.token.empty() ? where.token : request.token;
-  caller.token_origin = request.token.empty() ? where.token_origin : request.token_origin;
+  std::shared_ptr<Connection> connection = Renew();
+  CoordinatorAddress caller = connection->where;
+  if (!request.token.empty()) {
+    caller.token = request.token;
+    caller.token_origin = request.token_origin;
+  }
   if (absl::Status token = CheckToken(caller); !token.ok()) return token;
   const absl::Status given_up =
-      absl::AbortedError(absl::StrCat("coordinator ", where.address, " was given up before it answered"));
+      absl::AbortedError(absl::StrCat("coordinator ", address_, " was given up before it answered"));
   const absl::Time end = SteadyNow() + request.patience;
   for (Backoff backoff(kFirstPause, kLongestPause);;) {
     std::string answer;
-    const grpc::Status status = connection_->Attempt(caller, request, interrupted, &answer);
+    const grpc::Status status = connection->Attempt(caller, request, interrupted, &answer);
     if (status.ok()) return answer;
     if (interrupted != nullptr && status.error_code() == grpc::StatusCode::ABORTED && status.error_message().empty())
       return given_up;
     const bool is_silent = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
     if (MayBeTlsFault(status)) {
       const absl::Status fault =
-          FindTlsFault({where.address, where.tls_ca_pem, where.tls_ca_origin, where.tls_server_name}, kTlsPatience);
+          FindTlsFault({address_, caller.tls_ca_pem, caller.tls_ca_origin, caller.tls_server_name, caller.tls_cert_pem,
+                        caller.tls_key_pem, caller.tls_cert_file},
+                       kTlsPatience);
       if (!fault.ok()) return fault;
     }
     const absl::Duration pause = std::max(backoff.Next(), DelayOf(status));
@@ -126,12 +148,11 @@ absl::StatusOr<std::string> ServiceClient::Call(const Request& request, const In
     if (!may_pass || SteadyNow() + pause > end) {
       if (!is_silent) return Explain(caller, request.refusal, status);
       return absl::UnavailableError(
-          absl::StrCat("coordinator ", where.address, " did not answer within ", absl::FormatDuration(kAttemptLimit)));
+          absl::StrCat("coordinator ", address_, " did not answer within ", absl::FormatDuration(kAttemptLimit)));
     }
     if (Pause(pause, interrupted)) return given_up;
+    connection = Renew();
   }
 }
-
-const CoordinatorAddress& ServiceClient::where() const { return connection_->where; }
 
 }  // namespace farandole

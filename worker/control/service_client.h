@@ -5,8 +5,10 @@
 #include <memory>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "worker/control/coordinator_channel.h"
 
@@ -37,7 +39,8 @@ class ServiceClient {
     std::string token_origin = {};
   };
 
-  // INVALID_ARGUMENT: the address or the token cannot be one. Nothing is sent yet.
+  // INVALID_ARGUMENT: the address or the token cannot be one. Nothing is sent yet. Where a certificate's files are
+  // named, each call looks whether they hold another one, and goes by a new connection then.
   static absl::StatusOr<std::unique_ptr<ServiceClient>> Open(CoordinatorAddress where);
   ~ServiceClient();
   ServiceClient(const ServiceClient&) = delete;
@@ -52,13 +55,19 @@ class ServiceClient {
   //   UNIMPLEMENTED     the coordinator is of another version, or another program
   absl::StatusOr<std::string> Call(const Request& request, const std::function<bool()>& interrupted) const;
 
-  const CoordinatorAddress& where() const;
+  const std::string& address() const { return address_; }
 
  private:
   struct Connection;
-  explicit ServiceClient(std::unique_ptr<Connection> connection);
+  ServiceClient(std::string address, std::shared_ptr<Connection> connection);
 
-  std::unique_ptr<Connection> connection_;
+  // The connection with the certificate that is in the files now.
+  std::shared_ptr<Connection> Renew() const;
+
+  const std::string address_;
+  mutable absl::Mutex mutex_;
+  // shared: with the calls that go by it.
+  mutable std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace farandole

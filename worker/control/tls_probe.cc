@@ -76,9 +76,24 @@ bool HasLetter(const std::string& address) {
 
 absl::Status FindTlsFault(const TlsQuestion& question, absl::Duration timeout) {
   Trials trials;
-  trials.push_back(std::make_unique<TlsTrial>(question));
+  TlsQuestion stranger = question;
+  stranger.cert_pem = stranger.key_pem = "";
+  stranger.awaits_word = !question.cert_pem.empty();
+  trials.push_back(std::make_unique<TlsTrial>(stranger));
+  if (!question.cert_pem.empty()) {
+    TlsQuestion own = question;
+    own.awaits_word = true;
+    trials.push_back(std::make_unique<TlsTrial>(own));
+  }
   RunTrials(trials, SteadyNow() + timeout, [](absl::Time*) { return false; });
   const absl::Status& status = trials[0]->status();
+  const TlsTrial& last = *trials.back();
+  if (status.ok() && last.is_over() && !last.status().ok()) {
+    // It takes a client that shows no certificate, so that this one is the cause.
+    return absl::UnauthenticatedError(absl::StrCat(
+        "coordinator ", question.address, " does not accept the certificate in ", question.cert_origin,
+        ", which must descend from an authority of its --client-ca and be valid now (", last.status().message(), ")"));
+  }
   return absl::IsUnavailable(status) ? absl::OkStatus() : status;
 }
 

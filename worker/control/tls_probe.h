@@ -20,6 +20,14 @@ struct TlsQuestion {
   std::string ca_origin;
   // The name that the coordinator's certificate is to hold for; "": the host of the address.
   std::string server_name = {};
+  // The certificate, and its key, by which the caller proves itself, in PEM, and the certificate's file, for people;
+  // "": none.
+  std::string cert_pem = {};
+  std::string key_pem = {};
+  std::string cert_origin = {};
+  // The coordinator is to say something after the handshake: by version 1.3 of TLS, a client whose certificate is
+  // refused learns of it then.
+  bool awaits_word = false;
 };
 
 // Finds out, over a connection of its own, why a TLS connection to a coordinator fails. gRPC does not distinguish a
@@ -27,7 +35,8 @@ struct TlsQuestion {
 // at most `timeout`.
 //   OK               nothing is wrong, as far as can be seen; also where nobody listens, or does not answer in time
 //   UNAUTHENTICATED  one sentence: the certificate descends from another authority, holds for other names, has expired
-//                    or is not valid yet; or one side speaks TLS and the other does not
+//                    or is not valid yet; or one side speaks TLS and the other does not; or the coordinator accepts
+//                    clients, and not the caller's certificate
 //   INVALID_ARGUMENT `ca_pem` holds no certificate
 absl::Status FindTlsFault(const TlsQuestion& question, absl::Duration timeout);
 

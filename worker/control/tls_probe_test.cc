@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/tls/certificate.h"
+#include "base/tls/test_authority.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/control/scripted_coordinator.h"
@@ -125,6 +126,35 @@ TEST(TlsProbeTest, AFileWithoutACertificateIsNamed) {
   const absl::Status status = Join(coordinator.address(), "no certificate");
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_EQ(status.message(), "the CA file /etc/ca.pem holds no certificate in PEM");
+}
+
+TEST(TlsProbeTest, ARefusedCertificateIsNamedAtOnceAndAGoodOneJoins) {
+  const Certificate certificate = MakeGood();
+  const TestAuthority authority("CA");
+  const TestAuthority stranger("a stranger");
+  ScriptedCoordinator coordinator;
+  UseTls(certificate, &coordinator);
+  coordinator.tls_client_ca_pem = authority.pem();
+  ASSERT_TRUE(coordinator.Listen());
+  const auto join = [&](const TestAuthority& issuer) {
+    const Certificate own = issuer.Issue({}, absl::Now() - absl::Hours(1), absl::Now() + absl::Hours(1));
+    WorkerUnderTest worker(coordinator.address());
+    worker.options.tls_ca_pem = certificate.certificate_pem;
+    worker.options.tls_ca_origin = "/etc/ca.pem";
+    worker.options.tls_cert_pem = own.certificate_pem;
+    worker.options.tls_key_pem = own.key_pem;
+    worker.options.tls_cert_file = "/run/svid.pem";
+    worker.join.set_join_timeout_ms(60'000);
+    return worker.Start();
+  };
+  const absl::Status refused = join(stranger);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr(absl::StrCat("coordinator ", coordinator.address(),
+                                     " does not accept the certificate in /run/svid.pem, which must descend from")));
+  const absl::Status joined = join(authority);
+  EXPECT_TRUE(joined.ok()) << joined;
+  EXPECT_TRUE(Join(coordinator.address(), certificate.certificate_pem).ok()) << "a client may come without one";
 }
 
 TEST(TlsProbeTest, WhereNobodyListensNoFaultIsSeen) {

@@ -114,6 +114,10 @@ absl::Status TlsTrial::PrepareTls() {
     SSL_set1_host(tls_, name.c_str());
     SSL_set_tlsext_host_name(tls_, name.c_str());
   }
+  if (!question_.cert_pem.empty() && !UsePair({question_.cert_pem, question_.key_pem}, tls_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the certificate file ", question_.cert_origin, " holds no certificate that its key fits"));
+  }
   SSL_set_alpn_protos(tls_, kProtocols, sizeof(kProtocols));
   SSL_set_bio(tls_, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
   SSL_set_connect_state(tls_);
@@ -149,7 +153,11 @@ void TlsTrial::Go() {
 
 void TlsTrial::Handshake() {
   ERR_clear_error();
-  const int result = SSL_do_handshake(tls_);
+  int result = SSL_do_handshake(tls_);
+  if (result == 1 && question_.awaits_word && Judge().ok()) {
+    char word = 0;
+    result = SSL_read(tls_, &word, 1);
+  }
   const int error = result == 1 ? SSL_ERROR_NONE : SSL_get_error(tls_, result);
   if (!Send()) return;
   events_ = POLLIN;

@@ -21,7 +21,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "base/state_home.h"
+#include "base/tls/client_certificate.h"
 #include "worker/launch/horovod_variables.h"
 #include "worker/launch/part_name.h"
 #include "worker/launch/process_environment.h"
@@ -47,6 +49,12 @@ constexpr TextSetting kCoordinator = {"FARANDOLE_COORDINATOR", "",
 constexpr TextSetting kTokenFile = {"FARANDOLE_TOKEN_FILE", "", "file with the tenant's token"};
 constexpr TextSetting kCaFile = {"FARANDOLE_CA_FILE", "",
                                  "file with the certificates (PEM) that the coordinator's descends from; none: no TLS"};
+constexpr TextSetting kCertFile = {"FARANDOLE_CERT_FILE", "",
+                                   "file with the certificate (PEM) by which the worker proves itself to the "
+                                   "coordinator; where there is a token as well, "
+                                   "the token counts; none: by the token alone"};
+constexpr TextSetting kKeyFile = {"FARANDOLE_KEY_FILE", "",
+                                  "file with that certificate's key (PEM), which not every user of the host may read"};
 constexpr TextSetting kJob = {"FARANDOLE_JOB", "job", "the job's name"};
 constexpr TextSetting kProgram = {"FARANDOLE_PROGRAM", "",
                                   "path of `farandole`; none: the one beside the worker library, or what PATH finds"};
@@ -128,9 +136,9 @@ constexpr NumberSetting kLeastCooldown = {
 constexpr NumberSetting kMostCooldown = {"FARANDOLE_COOLDOWN_MAX_MS", 0, 0, 86'400'000,
                                          "elastic: how long it is barred at most; both 0: no host is barred"};
 
-constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile,         &kCaFile,      &kJob,    &kProgram,
-                                         &kTransport,   &kNetworkInterfaces, &kNcclLibrary, &kHostId, &kLogLevel,
-                                         &kLogFormat,   &kTimeline,          &kFlight};
+constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile, &kCaFile,    &kCertFile,          &kKeyFile,
+                                         &kJob,         &kProgram,   &kTransport, &kNetworkInterfaces, &kNcclLibrary,
+                                         &kHostId,      &kLogLevel,  &kLogFormat, &kTimeline,          &kFlight};
 constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex,         &kJoinTimeout, &kStallWarning,
                                              &kFusion,       &kOutageLimit,         &kMinSize,     &kMaxSize,
                                              &kJoinWindow,   &kShortageLimit,       &kResetLimit,  &kLeastCooldown,
@@ -372,6 +380,23 @@ std::set<std::string> InitialVariables() {
   return all;
 }
 
+// The certificate by which the worker proves itself.
+absl::Status TakeCertificate(const farandole_init_options& given, const Aliases& aliases, WorkerOptions* options) {
+  options->cert_file = ReadText(aliases, kCertFile, given.cert_file);
+  options->key_file = ReadText(aliases, kKeyFile, given.key_file);
+  if (options->cert_file.empty() && options->key_file.empty()) return absl::OkStatus();
+  if (options->cert_file.empty() || options->key_file.empty() || options->ca_file.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(kCertFile.variable, " is \"", options->cert_file, "\", ",
+                                                   kKeyFile.variable, " is \"", options->key_file, "\", ",
+                                                   kCaFile.variable, " is \"", options->ca_file,
+                                                   "\": a certificate needs its key, and TLS; set all three"));
+  }
+  absl::StatusOr<Certificate> pair = ReadClientCertificate(options->cert_file, options->key_file, absl::Now());
+  if (!pair.ok()) return absl::UnauthenticatedError(pair.status().message());
+  options->certificate = *std::move(pair);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<WorkerSetting> WorkerSettings() {
@@ -387,8 +412,9 @@ std::vector<WorkerSetting> WorkerSettings() {
 
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
   if (path.empty()) {
-    return absl::UnauthenticatedError(
-        absl::StrCat("a coordinator is named, but no token file; set ", kTokenFile.variable));
+    return absl::UnauthenticatedError(absl::StrCat("a coordinator is named, but no token file; set ",
+                                                   kTokenFile.variable, ", or ", kCertFile.variable, " and ",
+                                                   kKeyFile.variable));
   }
   absl::StatusOr<std::string> text = ReadFile(path, "token file");
   if (!text.ok()) return text;
@@ -456,9 +482,12 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
     }
     return options;
   }
-  absl::StatusOr<std::string> token = ReadToken(options.token_file);
-  if (!token.ok()) return token.status();
-  options.token = *std::move(token);
+  if (absl::Status status = TakeCertificate(given, aliases, &options); !status.ok()) return status;
+  if (!options.token_file.empty() || options.cert_file.empty()) {
+    absl::StatusOr<std::string> token = ReadToken(options.token_file);
+    if (!token.ok()) return token.status();
+    options.token = *std::move(token);
+  }
   if (options.ca_file.empty()) return options;
   absl::StatusOr<std::string> ca = ReadFile(options.ca_file, "CA file");
   if (!ca.ok()) return ca.status();

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/log_record.h"
+#include "base/tls/certificate.h"
 #include "worker/farandole.h"
 #include "worker/launch/foreign_launch.h"
 
@@ -22,6 +23,10 @@ struct WorkerOptions {
   std::string token;
   std::string ca_file;  // "": no TLS
   std::string ca_pem;
+  // The files of the certificate, and its key, by which the worker proves itself; "": by the token alone.
+  std::string cert_file;
+  std::string key_file;
+  Certificate certificate;
   std::string job;
   // Rank 0's warning, one sentence; "": none.
   std::string warning;
@@ -93,9 +98,11 @@ absl::StatusOr<std::string> ReadToken(const std::string& path);
 // The `nccl_...` of the settings alone, which can be read even if others are wrong.
 WorkerOptions ReadNcclSettings();
 
-// The caller's settings, completed by the environment and the defaults. The token and the CA are read from their files.
+// The caller's settings, completed by the environment and the defaults. The token, the CA and the certificate are read
+// from their files.
 //   INVALID_ARGUMENT: a setting is not valid; names it, its value and what is allowed
-//   UNAUTHENTICATED: a coordinator is named, and the token file is missing, or it or the CA file cannot be read
+//   UNAUTHENTICATED: a coordinator is named, and there is neither a token file nor a certificate, or a file cannot be
+//                    read or used
 absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* given);
 
 }  // namespace farandole

@@ -1,12 +1,16 @@
 #include "worker/launch/options.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <cstddef>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "base/tls/test_authority.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -32,6 +36,34 @@ class OptionsTest : public ::testing::Test {
  private:
   std::vector<std::string> set_;
 };
+
+TEST_F(OptionsTest, ACertificateStandsForAToken) {
+  const TestAuthority authority("CA");
+  const Certificate pair = authority.Issue({}, absl::Now() - absl::Hours(1), absl::Now() + absl::Hours(1));
+  const std::string cert = ::testing::TempDir() + "/own.pem", key = ::testing::TempDir() + "/own.key";
+  std::ofstream(cert) << pair.certificate_pem;
+  std::ofstream(key) << pair.key_pem;
+  ASSERT_EQ(chmod(key.c_str(), 0600), 0);
+  Set("FARANDOLE_COORDINATOR", "h:1");
+  const auto error = [] { return std::string(ReadWorkerOptions(nullptr).status().message()); };
+  EXPECT_THAT(error(), HasSubstr("set FARANDOLE_TOKEN_FILE, or FARANDOLE_CERT_FILE and FARANDOLE_KEY_FILE"));
+  Set("FARANDOLE_CERT_FILE", cert);
+  EXPECT_THAT(error(), HasSubstr("FARANDOLE_KEY_FILE is \"\""));
+  Set("FARANDOLE_KEY_FILE", key);
+  EXPECT_THAT(error(), HasSubstr("FARANDOLE_CA_FILE is \"\": a certificate needs its key, and TLS"));
+  Set("FARANDOLE_CA_FILE", cert);
+  const absl::StatusOr<WorkerOptions> options = ReadWorkerOptions(nullptr);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->token, "");
+  EXPECT_EQ(options->certificate.key_pem, pair.key_pem);
+  // A token that is named is read, and an empty name is none.
+  Set("FARANDOLE_TOKEN_FILE", "/no/token");
+  EXPECT_THAT(error(), HasSubstr("/no/token"));
+  Set("FARANDOLE_TOKEN_FILE", "");
+  ASSERT_EQ(chmod(key.c_str(), 0644), 0);
+  EXPECT_EQ(ReadWorkerOptions(nullptr).status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(error(), HasSubstr("has mode 0644, so that every user of this host may read it"));
+}
 
 TEST_F(OptionsTest, AJobWithoutBoundsIsNotElastic) {
   const absl::StatusOr<WorkerOptions> options = ReadWorkerOptions(nullptr);

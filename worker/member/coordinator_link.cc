@@ -126,6 +126,9 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
   client.token_origin = options.token_file;
   client.tls_ca_pem = options.ca_pem;
   client.tls_ca_origin = options.ca_file;
+  client.tls_cert_pem = options.certificate.certificate_pem;
+  client.tls_key_pem = options.certificate.key_pem;
+  client.tls_cert_file = options.cert_file;
   client.give_up_after = options.outage_limit;
   client.join_patience = lineage.patience;
   client.is_interrupted = std::move(interrupted);

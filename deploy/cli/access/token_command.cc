@@ -114,7 +114,7 @@ std::string ShowEnd(const v1::Token& token) {
 
 absl::StatusOr<CoordinatorSession> OpenServed(CoordinatorSource source) {
   if (source.coordinator.empty() && source.state_dir.empty()) {
-    if (!source.token_file.empty()) return absl::InvalidArgumentError("--token-file belongs to a --coordinator");
+    if (absl::Status status = CheckNamesCoordinator(source); !status.ok()) return status;
     source.state_dir = ServeDirectory(source.state_home);
   }
   absl::StatusOr<FoundCoordinators> found = FindCoordinators(source);

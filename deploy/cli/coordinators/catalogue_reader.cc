@@ -79,9 +79,12 @@ absl::StatusOr<Catalogue> ReadOwnDirectories(const CatalogueSource& source) {
   return catalogue;
 }
 
+CoordinatorSource CoordinatorOf(const CatalogueSource& source) {
+  return {source.coordinator, source.token_file, source.ca_file, source.cert_file, source.key_file, "", ""};
+}
+
 absl::StatusOr<Catalogue> AskCoordinator(const CatalogueSource& source) {
-  absl::StatusOr<CoordinatorAddress> where =
-      ReadCoordinatorAddress(source.coordinator, source.token_file, source.ca_file);
+  absl::StatusOr<CoordinatorAddress> where = ReadCoordinatorAddress(CoordinatorOf(source));
   if (!where.ok()) return where.status();
   const absl::StatusOr<CoordinatorSession> session = CoordinatorSession::Open(*std::move(where));
   if (!session.ok()) return session.status();
@@ -112,7 +115,7 @@ absl::StatusOr<Catalogue> ReadSource(const CatalogueSource& source) {
     if (source.state_dir.empty()) return AskCoordinator(source);
     return absl::InvalidArgumentError("--state-dir and --coordinator exclude each other");
   }
-  if (!source.token_file.empty()) return absl::InvalidArgumentError("--token-file belongs to a --coordinator");
+  if (absl::Status status = CheckNamesCoordinator(CoordinatorOf(source)); !status.ok()) return status;
   if (!source.ca_file.empty()) return absl::InvalidArgumentError("--ca belongs to a --coordinator");
   if (source.state_dir.empty()) return ReadOwnDirectories(source);
   absl::StatusOr<std::vector<CatalogueRow>> rows = ReadStateDirectory(source.state_dir, source.job);

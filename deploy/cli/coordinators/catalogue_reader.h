@@ -16,11 +16,12 @@ struct CatalogueSource {
   std::string job;
   // A coordinator's state directory; "": those of `jobs_directory`, and `serve_directory`.
   std::string state_dir;
-  // HOST:PORT of a running coordinator, instead of a state directory, and the file with a token that it knows.
+  // HOST:PORT of a running coordinator, instead of a state directory, and the files as CoordinatorSource has them.
   std::string coordinator;
   std::string token_file;
-  // Certificates (PEM) that its certificate must descend from; "": no TLS.
   std::string ca_file;
+  std::string cert_file;
+  std::string key_file;
   // Where `farandole run` keeps a state directory per job; "" if that is not known.
   std::string jobs_directory;
   // That of `farandole serve` if it is given none; "" if that is not known.

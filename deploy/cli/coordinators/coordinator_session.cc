@@ -21,7 +21,7 @@ absl::StatusOr<Response> Send(const ServiceClient& client, const ServiceClient::
   if (!answer.ok()) return answer.status();
   Response response;
   if (response.ParseFromString(*answer)) return response;
-  return absl::UnimplementedError(absl::StrCat("coordinator ", client.where().address, " answered ", request.method,
+  return absl::UnimplementedError(absl::StrCat("coordinator ", client.address(), " answered ", request.method,
                                                " with something else: it is another version, or another program"));
 }
 

@@ -62,7 +62,7 @@ class CoordinatorSession {
   absl::StatusOr<v1::GetTimelineResponse> GetTimeline(const v1::GetTimelineRequest& request) const;
   absl::StatusOr<v1::ListLoggedResponse> ListLogged(const v1::ListLoggedRequest& request) const;
 
-  const std::string& address() const { return client_->where().address; }
+  const std::string& address() const { return client_->address(); }
 
  private:
   explicit CoordinatorSession(std::unique_ptr<ServiceClient> client) : client_(std::move(client)) {}

@@ -5,8 +5,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/tls/client_certificate.h"
 #include "checkpoint/durable_file.h"
 #include "deploy/cli/coordinators/state_paths.h"
+#include "deploy/launcher/environment/options.h"
 #include "server/running_coordinator.h"
 
 namespace farandole {
@@ -60,25 +63,54 @@ void AddCoordinatorOptions(CLI::App* command, CoordinatorSource* source) {
       ->type_name("FILE");
   command->add_option("--ca", source->ca_file, "CA certificates (PEM) for the coordinator's certificate; turns TLS on")
       ->type_name("FILE");
+  command
+      ->add_option("--cert", source->cert_file,
+                   "Certificate (PEM) that stands for a token, where the coordinator takes certificates; with --key")
+      ->type_name("FILE");
+  command->add_option("--key", source->key_file, "That certificate's key (PEM)")->type_name("FILE");
   command->add_option("--state-dir", source->state_dir, "The state directory of a coordinator that runs here")
       ->type_name("DIR");
 }
 
-absl::StatusOr<CoordinatorAddress> ReadCoordinatorAddress(const std::string& coordinator, const std::string& token_file,
-                                                          const std::string& ca_file) {
-  if (token_file.empty())
-    return absl::InvalidArgumentError("--coordinator needs a --token-file with a token that it accepts");
-  const absl::StatusOr<std::string> token = ReadSmallFile(token_file, kMostTokenBytes);
-  if (!token.ok()) return token.status();
-  const absl::StatusOr<std::string> certificates = ReadCertificates(ca_file);
-  if (!certificates.ok()) return certificates.status();
+absl::StatusOr<CoordinatorAddress> ReadCoordinatorAddress(const CoordinatorSource& source) {
+  if (source.token_file.empty() && source.cert_file.empty() && source.key_file.empty()) {
+    return absl::InvalidArgumentError(
+        "--coordinator needs a --token-file with a token that it accepts, or a certificate: --cert and --key");
+  }
+  if (absl::Status status = launcher::CheckCertificateOptions(source.cert_file, source.key_file, source.ca_file);
+      !status.ok()) {
+    return status;
+  }
   CoordinatorAddress where;
-  where.address = coordinator;
-  where.token = std::string(absl::StripAsciiWhitespace(*token));
-  where.token_origin = token_file;
+  where.address = source.coordinator;
+  if (!source.token_file.empty()) {
+    const absl::StatusOr<std::string> token = ReadSmallFile(source.token_file, kMostTokenBytes);
+    if (!token.ok()) return token.status();
+    where.token = std::string(absl::StripAsciiWhitespace(*token));
+    where.token_origin = source.token_file;
+  }
+  const absl::StatusOr<std::string> certificates = ReadCertificates(source.ca_file);
+  if (!certificates.ok()) return certificates.status();
   where.tls_ca_pem = *certificates;
-  where.tls_ca_origin = ca_file;
+  where.tls_ca_origin = source.ca_file;
+  if (source.cert_file.empty()) return where;
+  absl::StatusOr<Certificate> own = ReadClientCertificate(source.cert_file, source.key_file, absl::Now());
+  if (!own.ok()) return own.status();
+  where.tls_cert_pem = std::move(own->certificate_pem);
+  where.tls_key_pem = std::move(own->key_pem);
+  where.tls_cert_file = source.cert_file;
+  where.tls_key_file = source.key_file;
   return where;
+}
+
+absl::Status CheckNamesCoordinator(const CoordinatorSource& source) {
+  if (!source.coordinator.empty()) return absl::OkStatus();
+  const std::pair<const std::string*, const char*> files[] = {
+      {&source.token_file, "--token-file"}, {&source.cert_file, "--cert"}, {&source.key_file, "--key"}};
+  for (const auto& [file, flag] : files) {
+    if (!file->empty()) return absl::InvalidArgumentError(absl::StrCat(flag, " belongs to a --coordinator"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<FoundCoordinators> FindCoordinators(const CoordinatorSource& source) {
@@ -86,13 +118,12 @@ absl::StatusOr<FoundCoordinators> FindCoordinators(const CoordinatorSource& sour
   if (!source.coordinator.empty()) {
     if (!source.state_dir.empty())
       return absl::InvalidArgumentError("--state-dir and --coordinator exclude each other");
-    absl::StatusOr<CoordinatorAddress> address =
-        ReadCoordinatorAddress(source.coordinator, source.token_file, source.ca_file);
+    absl::StatusOr<CoordinatorAddress> address = ReadCoordinatorAddress(source);
     if (!address.ok()) return address.status();
     found.coordinators.push_back(*std::move(address));
     return found;
   }
-  if (!source.token_file.empty()) return absl::InvalidArgumentError("--token-file belongs to a --coordinator");
+  if (absl::Status status = CheckNamesCoordinator(source); !status.ok()) return status;
   if (!source.state_dir.empty()) {
     absl::StatusOr<CoordinatorAddress> address = ReadStateDirectory(source.state_dir, source.ca_file);
     const bool is_there = absl::IsNotFound(address.status()) && ListDirectory(source.state_dir).ok();

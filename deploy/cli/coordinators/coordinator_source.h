@@ -13,18 +13,20 @@ namespace farandole {
 
 // Which running coordinators a command asks.
 struct CoordinatorSource {
-  // HOST:PORT, with the file of a token that it knows, and the certificates that its own must descend from ("": no
-  // TLS).
+  // HOST:PORT, with the file of a token that it knows, the certificates that its own must descend from ("": no TLS),
+  // and where there is no token, the certificate that stands for one, and its key.
   std::string coordinator;
   std::string token_file;
   std::string ca_file;
+  std::string cert_file;
+  std::string key_file;
   // Instead: the state directory that it works in. "": all that run in the user's default directories.
   std::string state_dir;
   // XDG_STATE_HOME or ~/.local/state; "" where that is not known.
   std::string state_home;
 };
 
-// Adds --coordinator, --token-file, --ca and --state-dir to `command`; `source` outlives it.
+// Adds --coordinator, --token-file, --ca, --cert, --key and --state-dir to `command`; `source` outlives it.
 void AddCoordinatorOptions(CLI::App* command, CoordinatorSource* source);
 
 struct FoundCoordinators {
@@ -35,11 +37,13 @@ struct FoundCoordinators {
   std::vector<absl::Status> problems;
 };
 
-// The address of a coordinator that is named by --coordinator, --token-file and --ca ("": none).
-//   INVALID_ARGUMENT  there is no token file
+// The address of the coordinator that the source names by --coordinator, with what the other files hold.
+//   INVALID_ARGUMENT  there is neither a token file nor a certificate, or the certificate cannot be used now
 //   NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE  a file cannot be read (named)
-absl::StatusOr<CoordinatorAddress> ReadCoordinatorAddress(const std::string& coordinator, const std::string& token_file,
-                                                          const std::string& ca_file);
+absl::StatusOr<CoordinatorAddress> ReadCoordinatorAddress(const CoordinatorSource& source);
+
+// OK, or INVALID_ARGUMENT: the source has a file that belongs to a --coordinator, and names none.
+absl::Status CheckNamesCoordinator(const CoordinatorSource& source);
 
 // The coordinators that `source` means; none where no one runs in the default directories.
 //   INVALID_ARGUMENT  the source contradicts itself, or is incomplete

@@ -173,17 +173,28 @@ absl::Status CompleteCoordinator(const RunEnvironment& environment, RunOptions* 
     options->coordinator = environment.coordinator;
     if (options->token_file.empty()) options->token_file = environment.token_file;
     if (options->ca_file.empty()) options->ca_file = environment.ca_file;
+    if (options->cert_file.empty() && options->key_file.empty()) {
+      options->cert_file = environment.cert_file;
+      options->key_file = environment.key_file;
+    }
   }
   if (options->coordinator.empty()) {
     const char* lost = options->priority != 0 ? "--priority" : options->no_queue ? "--no-queue" : "";
+    if (!options->key_file.empty()) lost = "--key";
+    if (!options->cert_file.empty()) lost = "--cert";
     if (!options->ca_file.empty()) lost = "--ca";
     if (!options->token_file.empty()) lost = "--token-file";
     if (*lost == 0) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(lost, " belongs to a --coordinator"));
   }
-  if (!options->token_file.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--coordinator ", options->coordinator, " needs a --token-file with a token that it accepts"));
+  if (absl::Status status = CheckCertificateOptions(options->cert_file, options->key_file, options->ca_file);
+      !status.ok()) {
+    return status;
+  }
+  if (!options->token_file.empty() || !options->cert_file.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--coordinator ", options->coordinator,
+                                                 " needs a --token-file with a token that it accepts, or a "
+                                                 "certificate: --cert and --key"));
 }
 
 // Sets `seconds` if it is 0 and the variable says something.
@@ -263,6 +274,19 @@ void AddEncryptOptions(CLI::App* run, RunOptions* options) {
 
 }  // namespace
 
+absl::Status CheckCertificateOptions(const std::string& cert_file, const std::string& key_file,
+                                     const std::string& ca_file) {
+  if (cert_file.empty() && key_file.empty()) return absl::OkStatus();
+  if (cert_file.empty() || key_file.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--cert and --key belong together; ", cert_file.empty() ? "--cert" : "--key", " is missing"));
+  }
+  if (!ca_file.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--cert ", cert_file,
+                   " needs --ca as well: certificates are shown by TLS, to a coordinator that is known by its own"));
+}
+
 RunEnvironment ReadRunEnvironment() {
   RunEnvironment read;
   read.path = Variable("PATH");
@@ -271,6 +295,8 @@ RunEnvironment ReadRunEnvironment() {
   read.coordinator = Variable("FARANDOLE_COORDINATOR");
   read.token_file = Variable("FARANDOLE_TOKEN_FILE");
   read.ca_file = Variable("FARANDOLE_CA_FILE");
+  read.cert_file = Variable("FARANDOLE_CERT_FILE");
+  read.key_file = Variable("FARANDOLE_KEY_FILE");
   read.drop_in = Variable("FARANDOLE_HOROVOD") == "1";
   read.start_timeout = Variable("HOROVOD_START_TIMEOUT");
   read.elastic_timeout = Variable("HOROVOD_ELASTIC_TIMEOUT");
@@ -327,9 +353,13 @@ void AddRunOptions(CLI::App* run, RunOptions* options) {
   run->add_option("--ca", options->ca_file,
                   "CA certificates (PEM) that signed the coordinator's certificate; without it there is no TLS")
       ->type_name("FILE");
+  run->add_option("--cert", options->cert_file,
+                  "Certificate (PEM) that stands for a token, where the coordinator takes certificates; with --key")
+      ->type_name("FILE");
+  run->add_option("--key", options->key_file, "That certificate's key (PEM)")->type_name("FILE");
   run->add_flag("--attach", options->attach,
                 "Use a coordinator that runs already: --coordinator, or FARANDOLE_COORDINATOR with its "
-                "FARANDOLE_TOKEN_FILE and FARANDOLE_CA_FILE");
+                "FARANDOLE_TOKEN_FILE, FARANDOLE_CA_FILE, FARANDOLE_CERT_FILE and FARANDOLE_KEY_FILE");
   AddQueueOptions(run, options);
   run->add_option("--http", options->http,
                   "Where this run's dashboard is, on loopback, such as 127.0.0.1:7071, or auto: on any free port")

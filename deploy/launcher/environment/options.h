@@ -62,6 +62,9 @@ struct RunOptions {
   std::string http;
   // Certificates that the coordinator's must descend from; "": no TLS.
   std::string ca_file;
+  // The certificate, and its key, by which this launch proves itself where it has no token; "": none.
+  std::string cert_file;
+  std::string key_file;
   // A coordinator that runs already must be used; without --coordinator, that of the environment.
   bool attach = false;
   // A launch for which its tenant's quota has no room is refused, and does not wait; else launches of the tenant with a
@@ -90,10 +93,13 @@ struct RunEnvironment {
   StateHome state_home;
   // Where temporary files go.
   std::string temporary;
-  // FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE, FARANDOLE_CA_FILE: of --attach.
+  // FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE, FARANDOLE_CA_FILE, FARANDOLE_CERT_FILE, FARANDOLE_KEY_FILE: of
+  // --attach.
   std::string coordinator;
   std::string token_file;
   std::string ca_file;
+  std::string cert_file;
+  std::string key_file;
   // FARANDOLE_HOROVOD is 1: as --horovod.
   bool drop_in = false;
   // HOROVOD_START_TIMEOUT and HOROVOD_ELASTIC_TIMEOUT, in seconds: of --start-timeout and --elastic-timeout.
@@ -104,6 +110,10 @@ struct RunEnvironment {
 };
 
 RunEnvironment ReadRunEnvironment();
+
+// OK, or INVALID_ARGUMENT: --cert and --key are not both there, or there is no --ca with them.
+absl::Status CheckCertificateOptions(const std::string& cert_file, const std::string& key_file,
+                                     const std::string& ca_file);
 
 // Adds --max-slots, which FARANDOLE_MAX_SLOTS sets as well; `max_slots` outlives the command.
 void AddMaxSlotsOption(CLI::App* command, uint32_t* max_slots);

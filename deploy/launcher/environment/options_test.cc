@@ -30,6 +30,8 @@ absl::StatusOr<RunOptions> Parse(const Words& arguments) {
   environment.coordinator = "env:7070";
   environment.token_file = "/env/token";
   environment.ca_file = "/env/ca.pem";
+  environment.cert_file = "/env/cert.pem";
+  environment.key_file = "/env/key.pem";
   const absl::Status complete = CompleteRunOptions(environment, "node-1", &options);
   if (!complete.ok()) return complete;
   return options;
@@ -172,12 +174,36 @@ TEST(OptionsTest, AttachTakesTheCoordinatorOfTheEnvironmentWhereNoneIsNamed) {
   EXPECT_EQ(options->coordinator, "env:7070");
   EXPECT_EQ(options->token_file, "/env/token");
   EXPECT_EQ(options->ca_file, "/env/ca.pem");
+  EXPECT_EQ(options->cert_file, "/env/cert.pem");
+  EXPECT_EQ(options->key_file, "/env/key.pem");
   const absl::StatusOr<RunOptions> named =
       Parse({"-np", "1", "--attach", "--coordinator", "h:1", "--token-file", "/t", "prog"});
   ASSERT_TRUE(named.ok()) << named.status();
   EXPECT_EQ(named->coordinator, "h:1");
   EXPECT_EQ(named->ca_file, "") << "that of the environment belongs to another coordinator";
+  EXPECT_EQ(named->cert_file, "");
   EXPECT_EQ(Parse({"-np", "1", "prog"})->coordinator, "") << "without --attach this run has its own";
+}
+
+TEST(OptionsTest, ACertificateStandsForATokenAndComesWithItsKeyAndAnAuthority) {
+  const Words start = {"-np", "1", "--coordinator", "h:1"};
+  const auto with = [&start](Words more) {
+    more.insert(more.begin(), start.begin(), start.end());
+    more.emplace_back("prog");
+    return more;
+  };
+  const auto options = Parse(with({"--ca", "/ca.pem", "--cert", "/c.pem", "--key", "/k.pem"}));
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->token_file, "");
+  EXPECT_EQ(options->cert_file, "/c.pem");
+  EXPECT_EQ(options->key_file, "/k.pem");
+  EXPECT_EQ(ErrorOf(with({"--ca", "/ca.pem", "--cert", "/c.pem"})),
+            "--cert and --key belong together; --key is missing");
+  EXPECT_EQ(ErrorOf(with({"--ca", "/ca.pem", "--key", "/k.pem"})),
+            "--cert and --key belong together; --cert is missing");
+  EXPECT_THAT(ErrorOf(with({"--cert", "/c.pem", "--key", "/k.pem"})), HasSubstr("--cert /c.pem needs --ca as well"));
+  EXPECT_THAT(ErrorOf(with({})), HasSubstr("or a certificate: --cert and --key"));
+  EXPECT_EQ(ErrorOf({"-np", "2", "--cert", "/c.pem", "prog"}), "--cert belongs to a --coordinator");
 }
 
 TEST(OptionsTest, WhatIsMissingOrWrongIsNamed) {

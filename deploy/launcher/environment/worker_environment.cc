@@ -130,6 +130,9 @@ std::vector<std::string> WorkerSettings::Environment(int worker, int slot, int l
     told["FARANDOLE_TOKEN_FILE"] = token_file;
     // Where TLS is not spoken, the user's must not meet our coordinator.
     if (!ca_file.empty() || Has(inherited, "FARANDOLE_CA_FILE")) told["FARANDOLE_CA_FILE"] = ca_file;
+    for (const char* own : {"FARANDOLE_CERT_FILE", "FARANDOLE_KEY_FILE"}) {
+      if (Has(inherited, own)) told[own] = "";
+    }
   }
   if (join_timeout_ms > 0) told["FARANDOLE_JOIN_TIMEOUT_MS"] = absl::StrCat(join_timeout_ms);
   if (SetsOmpThreads()) told["OMP_NUM_THREADS"] = absl::StrCat(OmpThreads());

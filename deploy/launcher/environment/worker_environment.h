@@ -39,7 +39,8 @@ struct WorkerSettings {
   // The launcher's own environment, "NAME=value". The settings below replace variables of the same name.
   std::vector<std::string> inherited;
   // FARANDOLE_COORDINATOR ("": there is none, and the user's, with its files, is left alone), FARANDOLE_TOKEN_FILE,
-  // FARANDOLE_CA_FILE ("": no TLS), FARANDOLE_JOB, FARANDOLE_SIZE.
+  // FARANDOLE_CA_FILE ("": no TLS), FARANDOLE_JOB, FARANDOLE_SIZE. FARANDOLE_CERT_FILE and FARANDOLE_KEY_FILE are the
+  // launcher's own: workers have the token of their run.
   std::string coordinator;
   std::string token_file;
   std::string ca_file;

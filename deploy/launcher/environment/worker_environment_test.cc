@@ -96,6 +96,12 @@ TEST(WorkerEnvironmentTest, TheCertificateOfAnotherCoordinatorIsNotTold) {
   EXPECT_THAT(settings.Environment(0, 0, 3), Contains("FARANDOLE_CA_FILE=/run/ca.pem"));
 }
 
+TEST(WorkerEnvironmentTest, TheLaunchersCertificateIsNotItsWorkers) {
+  WorkerSettings settings = Settings();
+  settings.inherited = {"FARANDOLE_CERT_FILE=/mine.pem", "FARANDOLE_KEY_FILE=/mine.key"};
+  EXPECT_THAT(settings.Environment(0, 0, 3), IsSupersetOf({"FARANDOLE_CERT_FILE=", "FARANDOLE_KEY_FILE="}));
+}
+
 TEST(WorkerEnvironmentTest, WithoutACoordinatorTheUsersIsLeftAlone) {
   WorkerSettings settings = Settings();
   settings.coordinator = "";

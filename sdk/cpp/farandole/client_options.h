@@ -72,7 +72,8 @@ class TokenSource {
 struct Tls {
   // Certificates that the coordinator's must descend from; "": those of the system.
   std::string ca_file;
-  // The certificate, and its key, by which this program proves itself to a proxy that wants one; "": none.
+  // The certificate, and its key, by which this program proves itself to the coordinator where it has no token, or to a
+  // proxy that wants one; "": none. A new certificate in the files counts from the next call on.
   std::string cert_file;
   std::string key_file;
   // The name in the coordinator's certificate; "": the host of the address.
@@ -93,8 +94,9 @@ struct Options {
   // Asked about every 100 ms while a call waits; a value other than 0 has it give up with ABORTED. May be null.
   int (*interrupted)() = nullptr;
 
-  // Those that workers and `farandole run` use as well: FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE and
-  // FARANDOLE_CA_FILE. INVALID_ARGUMENT: there is no FARANDOLE_COORDINATOR.
+  // Those that workers and `farandole run` use as well: FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE,
+  // FARANDOLE_CA_FILE, and with that FARANDOLE_CERT_FILE and FARANDOLE_KEY_FILE. INVALID_ARGUMENT: there is no
+  // FARANDOLE_COORDINATOR.
   static StatusOr<Options> FromEnvironment() {
     const auto variable = [](const char* name) {
       const char* const text = std::getenv(name);
@@ -109,7 +111,12 @@ struct Options {
     if (const std::string path = variable("FARANDOLE_TOKEN_FILE"); !path.empty()) {
       options.token = TokenSource::FromFile(path);
     }
-    if (const std::string path = variable("FARANDOLE_CA_FILE"); !path.empty()) options.tls.emplace().ca_file = path;
+    if (const std::string path = variable("FARANDOLE_CA_FILE"); !path.empty()) {
+      Tls& tls = options.tls.emplace();
+      tls.ca_file = path;
+      tls.cert_file = variable("FARANDOLE_CERT_FILE");
+      tls.key_file = variable("FARANDOLE_KEY_FILE");
+    }
     return options;
   }
 };

@@ -21,6 +21,9 @@ struct Options {
   std::string coordinator;
   std::string token_file;
   std::string ca_file;
+  // The certificate, and its key, by which the worker proves itself to the coordinator where it has no token.
+  std::string cert_file;
+  std::string key_file;
   std::string job;
   std::string transport;
   // Path of `farandole`, of which rank 0 under plain mpirun or srun starts the job's coordinator.
@@ -54,6 +57,8 @@ inline farandole_init_options ForC(const Options& options) {
   made.coordinator = text(options.coordinator);
   made.token_file = text(options.token_file);
   made.ca_file = text(options.ca_file);
+  made.cert_file = text(options.cert_file);
+  made.key_file = text(options.key_file);
   made.job = text(options.job);
   made.transport = text(options.transport);
   made.program = text(options.program);

@@ -87,6 +87,9 @@ func (c *Client) explain(told *status.Status, refusal string) error {
 		what := " refused the token" + source.origin
 		if source.read == nil {
 			what = " wants a token, and none was given"
+			if c.options.TLS != nil && c.options.TLS.CertFile != "" {
+				what = " refused the certificate in " + c.options.TLS.CertFile
+			}
 		}
 		return fault.New(code, coordinator+what+": "+text)
 	case codes.Unimplemented:

@@ -16,6 +16,8 @@ import (
 const (
 	defaultPatience = 10 * time.Second
 	defaultInterval = time.Second
+	// The group may read a key: Kubernetes gives the secrets that it mounts to the group of the pod.
+	everybody = 0o007
 )
 
 // Options say where a coordinator is and how this program proves that it may speak to it.
@@ -38,14 +40,16 @@ type Options struct {
 type TLS struct {
 	// CAFile holds the certificates that the coordinator's descends from. "": those of the system.
 	CAFile string
-	// CertFile and KeyFile prove this program to a proxy that wants a certificate. "": none.
+	// CertFile and KeyFile prove this program to the coordinator where it has no token, or to a proxy that wants a
+	// certificate. "": none. Each connection is made with the files as they are then.
 	CertFile, KeyFile string
 	// ServerName is the name in the coordinator's certificate. "": the host of the address.
 	ServerName string
 }
 
 // FromEnvironment gives the options that workers and `farandole run` use as well: FARANDOLE_COORDINATOR,
-// FARANDOLE_TOKEN_FILE and FARANDOLE_CA_FILE. ErrMismatch: there is no FARANDOLE_COORDINATOR.
+// FARANDOLE_TOKEN_FILE, FARANDOLE_CA_FILE, and with that FARANDOLE_CERT_FILE and FARANDOLE_KEY_FILE. ErrMismatch: there
+// is no FARANDOLE_COORDINATOR.
 func FromEnvironment() (Options, error) {
 	options := Options{Address: os.Getenv("FARANDOLE_COORDINATOR")}
 	if options.Address == "" {
@@ -55,7 +59,7 @@ func FromEnvironment() (Options, error) {
 		options.Token = TokenFile(path)
 	}
 	if path := os.Getenv("FARANDOLE_CA_FILE"); path != "" {
-		options.TLS = &TLS{CAFile: path}
+		options.TLS = &TLS{CAFile: path, CertFile: os.Getenv("FARANDOLE_CERT_FILE"), KeyFile: os.Getenv("FARANDOLE_KEY_FILE")}
 	}
 	return options, nil
 }
@@ -99,11 +103,20 @@ func (t *TLS) config(address string) (*tls.Config, error) {
 	if t.CertFile == "" || t.KeyFile == "" {
 		return nil, mismatch("a certificate for coordinator %s needs its key: CertFile is %q, KeyFile is %q", address, t.CertFile, t.KeyFile)
 	}
-	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("the certificate %s with the key %s for coordinator %s cannot be used: %w", t.CertFile, t.KeyFile, address, err)
+	if facts, err := os.Stat(t.KeyFile); err == nil && facts.Mode().Perm()&everybody != 0 {
+		return nil, fault.New(fault.PermissionDenied, fmt.Sprintf("the key file %s has mode %04o, so that every user of this host may read it; make it private with `chmod 600 %s`", t.KeyFile, facts.Mode().Perm(), t.KeyFile))
 	}
-	made.Certificates = []tls.Certificate{pair}
+	load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("the certificate %s with the key %s for coordinator %s cannot be used: %w", t.CertFile, t.KeyFile, address, err)
+		}
+		return &pair, nil
+	}
+	if _, err := load(nil); err != nil {
+		return nil, err
+	}
+	made.GetClientCertificate = load
 	return made, nil
 }
 

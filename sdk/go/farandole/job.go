@@ -27,6 +27,9 @@ type Options struct {
 	// CAFile holds certificates, PEM, that the coordinator's must descend from (FARANDOLE_CA_FILE). Without it TLS is not
 	// spoken.
 	CAFile string
+	// CertFile and KeyFile, PEM, prove the worker to the coordinator where it has no token (FARANDOLE_CERT_FILE,
+	// FARANDOLE_KEY_FILE).
+	CertFile, KeyFile string
 	// Job is the job's name (FARANDOLE_JOB).
 	Job string
 	// Size is the number of workers (FARANDOLE_SIZE).
@@ -123,6 +126,8 @@ func (o Options) native() (*C.farandole_init_options, func()) {
 	native.coordinator = text(o.Coordinator)
 	native.token_file = text(o.TokenFile)
 	native.ca_file = text(o.CAFile)
+	native.cert_file = text(o.CertFile)
+	native.key_file = text(o.KeyFile)
 	native.job = text(o.Job)
 	native.size = int32Of(o.Size)
 	native.launch_index = int32Of(o.LaunchIndex)

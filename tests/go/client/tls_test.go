@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,8 +19,8 @@ import (
 	"farandole.dev/go/client"
 )
 
-// makeCertificate writes a certificate that is its own authority, and its key.
-func makeCertificate(t *testing.T) (certificate, key string) {
+// makeCertificate writes a certificate that is its own authority, for localhost and these URIs, and its key.
+func makeCertificate(t *testing.T, uris ...string) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -30,6 +31,13 @@ func makeCertificate(t *testing.T) (certificate, key string) {
 		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	for _, uri := range uris {
+		parsed, err := url.Parse(uri)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template.URIs = append(template.URIs, parsed)
 	}
 	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {
@@ -75,6 +83,44 @@ func TestTLSProvesTheCoordinator(t *testing.T) {
 	requireError(t, err, client.ErrMismatch, "10.1.2.3:7070", "the token would travel in the clear")
 	_, err = client.New(client.Options{Address: "127.0.0.1:1", TLS: &client.TLS{CAFile: key}})
 	requireError(t, err, client.ErrMismatch, key, "holds no certificate")
+}
+
+func TestACertificateStandsForAToken(t *testing.T) {
+	ctx := limited(t)
+	certificate, key := makeCertificate(t)
+	own, ownKey := makeCertificate(t, "spiffe://example.org/tenant/default/viewer")
+	other, otherKey := makeCertificate(t, "spiffe://other.org/tenant/default/viewer")
+	authorities := filepath.Join(t.TempDir(), "ca.pem")
+	text := []byte{}
+	for _, path := range []string{own, other} {
+		one, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, one...)
+	}
+	if err := os.WriteFile(authorities, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shared := serve(t, "--tls-cert", certificate, "--tls-key", key, "--client-ca", authorities, "--trust-domain", "example.org")
+	with := func(cert, key string) *client.Client {
+		return shared.open(func(options *client.Options) {
+			options.Token = client.TokenSource{}
+			options.TLS = &client.TLS{CAFile: certificate, CertFile: cert, KeyFile: key}
+		})
+	}
+	if _, err := with(own, ownKey).Jobs(ctx); err != nil {
+		t.Fatal(err)
+	}
+	_, err := with(other, otherKey).Jobs(ctx)
+	requireError(t, err, client.ErrDenied, "is for spiffe://other.org/tenant/default/viewer of another trust domain")
+	_, err = with("", "").Jobs(ctx)
+	requireError(t, err, client.ErrDenied, "connect with a certificate")
+	if err := os.Chmod(ownKey, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.New(client.Options{Address: shared.address, TLS: &client.TLS{CertFile: own, KeyFile: ownKey}})
+	requireError(t, err, client.ErrDenied, "the key file "+ownKey+" has mode 0644")
 }
 
 // proxy speaks TLS for a coordinator that speaks none, with programs that have one of the authorities' certificates only.

@@ -74,8 +74,8 @@ class Client:
 
     @classmethod
     def from_environment(cls, patience: float = 10.0) -> "Client":
-        """The client for FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE and FARANDOLE_CA_FILE, as workers have them.
-        InvalidRequest: the first one is not set."""
+        """The client for FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE, FARANDOLE_CA_FILE, FARANDOLE_CERT_FILE and
+        FARANDOLE_KEY_FILE, as workers have them. InvalidRequest: the first one is not set."""
         read = Environment.read()
         return cls(read.address, read.token, read.tls, patience)
 

@@ -14,9 +14,10 @@ class TLS:
     ca_file: str = ""
     """Certificates that the coordinator's must descend from; "": those of the system."""
     cert_file: str = ""
-    """The certificate by which this program proves itself to a proxy that wants one; "": none."""
+    """The certificate by which this program proves itself to the coordinator where it has no token, or to a proxy that
+    wants one; "": none. A new one in the file counts from the next call on."""
     key_file: str = ""
-    """The key of that certificate."""
+    """The key of that certificate, which not every user of the host may read."""
     server_name: str = ""
     """The name in the coordinator's certificate; "": the host of the address."""
 
@@ -73,9 +74,11 @@ class Environment:
 
     @classmethod
     def read(cls) -> "Environment":
-        """FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE and FARANDOLE_CA_FILE. InvalidRequest: the first one is not set."""
+        """FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE, FARANDOLE_CA_FILE, and with that FARANDOLE_CERT_FILE and
+        FARANDOLE_KEY_FILE. InvalidRequest: the first one is not set."""
         address = os.environ.get("FARANDOLE_COORDINATOR", "")
         if not address:
             raise InvalidRequest("FARANDOLE_COORDINATOR is not set: it is HOST:PORT of the coordinator")
         token, authorities = os.environ.get("FARANDOLE_TOKEN_FILE"), os.environ.get("FARANDOLE_CA_FILE")
-        return cls(address, TokenSource.file(token) if token else None, TLS(authorities) if authorities else None)
+        own = [os.environ.get(name, "") for name in ("FARANDOLE_CERT_FILE", "FARANDOLE_KEY_FILE")]
+        return cls(address, TokenSource.file(token) if token else None, TLS(authorities, *own) if authorities else None)

@@ -9,7 +9,7 @@
 
 namespace farandole {
 
-// Who makes a call: the owner of its token, or where it has none, of the certificate of its connection.
+// The caller: the owner of the call's token, or, if it has none, of the certificate of its connection.
 // `authorization` is the value of the metadata of this name, null: there is none. `connection` may be null.
 //   UNAUTHENTICATED  neither is there, or what is there is of nobody here; and the errors of Tenants::Authenticate
 absl::StatusOr<Access> CallerOf(const Tenants& tenants, const grpc::string_ref* authorization,

@@ -78,7 +78,7 @@ class Site:
         )
 
     def refused(self, pair: Pair, *words: object) -> str:
-        """What a command says that fails."""
+        """The words of a command that fails."""
         done = self.run(*(words or ("job", "list")), *self.options(pair))
         assert done.returncode != 0, done.stdout
         return done.stdout

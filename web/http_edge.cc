@@ -86,8 +86,8 @@ class HttpEdge::State {
   }
 
   void Take(tcp::socket socket) {
-    const bool is_full = places_.size() >= options_.max_connections || places_.strangers() >= options_.max_strangers;
-    const bool has_place = !is_full || CutWeakest();
+    while (IsFull() && CutWeakest()) continue;
+    const bool has_place = !IsFull();
     const auto session = std::make_shared<HttpSession>(std::move(socket), tls_, options_, site_, &places_,
                                                        [this](ConnectionPlaces::Id id) { End(id); });
     sessions_[session->id()] = session;
@@ -105,6 +105,10 @@ class HttpEdge::State {
       site_.tick();
       Tick();
     });
+  }
+
+  bool IsFull() const {
+    return places_.size() >= options_.max_connections || places_.strangers() >= options_.max_strangers;
   }
 
   bool CutWeakest() {

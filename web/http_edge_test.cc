@@ -300,8 +300,23 @@ TEST_F(HttpEdgeTest, WhereAllAreBeingAnsweredOneMoreIsTurnedAway) {
     std::unique_lock<std::mutex> lock(mutex_);
     asked_.wait(lock, [this] { return unanswered_ != nullptr; });
   }
-  EXPECT_THAT(Ask("GET /open"), StartsWith("HTTP/1.1 503"));
+  std::vector<std::unique_ptr<Connection>> more;
+  for (int i = 0; i < 3; ++i) {
+    more.push_back(std::make_unique<Connection>(edge_->port()));
+    more.back()->Send("GET /open HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_THAT(more.back()->ReadUntil("\r\n\r\n"), StartsWith("HTTP/1.1 503")) << i;
+  }
   unanswered_(HttpReply());
+}
+
+TEST_F(HttpEdgeTest, AStrangerThatDoesNotReadItsReplyGivesItsPlaceToTheNext) {
+  options_.max_connections = 1;
+  Start();
+  Connection first(edge_->port());
+  first.Send("GET /held?large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_THAT(first.ReadUntil("\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(Ask("GET /open"), StartsWith("HTTP/1.1 200"));
+  EXPECT_LT(first.ReadAll().size(), size_t{32} << 20) << "it lost its place";
 }
 
 TEST_F(HttpEdgeTest, HundredsOfPagesFollowAndAskAtTheSameMoment) {

@@ -189,6 +189,8 @@ void HttpSession::Write(HttpReply reply, bool keep_alive) {
   held_ = std::move(reply.held);
   response_->keep_alive(keep_alive);
   response_->prepare_payload();
+  // A stranger that does not read its reply keeps nobody out.
+  if (!is_known_) places_->SetAwaited(id_, /*is_known=*/false);
   stream_.tcp().expires_after(options_.timeout);
   http::async_write(stream_, *response_, [self = shared_from_this()](const boost::system::error_code& error, size_t) {
     self->OnWritten(error);

@@ -329,7 +329,11 @@ std::vector<int> ClientListener::AdmitWaiting(absl::Time now) {
 }
 
 bool ClientListener::Admit(const Waiting& connection, const std::string& address, absl::Time now) {
-  const int second = fcntl(connection.descriptor, F_DUPFD_CLOEXEC, 0);
+  int second = fcntl(connection.descriptor, F_DUPFD_CLOEXEC, 0);
+  if (second >= options_.descriptor_limit) {
+    close(second);
+    second = -1;
+  }
   ++addresses_[address].strangers;
   strangers_.push_back({second, connection.peer, address, now});
   by_peer_[connection.peer] = std::prev(strangers_.end());

@@ -43,9 +43,14 @@ void ClientAuthorities::Watch(Listener listener, absl::Duration interval) {
 }
 
 void ClientAuthorities::Look() {
-  const absl::StatusOr<std::string> pem = Read();
+  absl::StatusOr<std::string> pem = Read();
   if (!pem.ok()) return Refuse(pem.status());
   if (*pem != used_) {
+    // The file may be half written: two looks must agree.
+    if (*pem != seen_) {
+      seen_ = *std::move(pem);
+      return;
+    }
     if (const absl::Status status = listener_.on_change(*pem); !status.ok()) return Refuse(status);
     used_ = *pem;
     spdlog::info("clients' new connections are verified by the authorities in {} as it is now", file_);

@@ -50,6 +50,8 @@ class ClientAuthorities {
 
   // Of the thread.
   std::string used_;
+  // New contents that were seen once.
+  std::string seen_;
   // A refusal that was seen once, and the one that was told: a file that is being written holds nothing for a moment.
   std::string seen_refusal_;
   std::string told_refusal_;

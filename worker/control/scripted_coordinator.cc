@@ -47,7 +47,11 @@ bool ScriptedCoordinator::Listen() {
     grpc::SslServerCredentialsOptions tls;
     tls.pem_key_cert_pairs.push_back({tls_key_pem, tls_certificate_pem});
     tls.pem_root_certs = tls_client_ca_pem;
-    if (!tls_client_ca_pem.empty()) tls.client_certificate_request = GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY;
+    if (!tls_client_ca_pem.empty()) {
+      tls.client_certificate_request = tls_requires_certificate
+                                           ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                           : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY;
+    }
     credentials = grpc::SslServerCredentials(tls);
   }
   builder.AddListeningPort(address(), credentials, &bound);

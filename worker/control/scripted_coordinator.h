@@ -67,6 +67,8 @@ class ScriptedCoordinator : private v1::WorkerService::Service {
   std::string tls_key_pem;
   // The authorities of clients' certificates; "": clients are not asked for any.
   std::string tls_client_ca_pem;
+  // Clients without a certificate are refused, as by many proxies.
+  bool tls_requires_certificate = false;
 
   // Arrived messages: joins, their token headers, and by the default script the streams' messages.
   Inbox<v1::JoinRequest> joins;

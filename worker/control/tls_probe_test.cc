@@ -157,6 +157,24 @@ TEST(TlsProbeTest, ARefusedCertificateIsNamedAtOnceAndAGoodOneJoins) {
   EXPECT_TRUE(Join(coordinator.address(), certificate.certificate_pem).ok()) << "a client may come without one";
 }
 
+TEST(TlsProbeTest, AProxyThatWantsACertificateOfEverybodyIsNoFault) {
+  const Certificate certificate = MakeGood();
+  const TestAuthority authority("CA");
+  ScriptedCoordinator proxy;
+  UseTls(certificate, &proxy);
+  proxy.tls_client_ca_pem = authority.pem();
+  proxy.tls_requires_certificate = true;
+  ASSERT_TRUE(proxy.Listen());
+  TlsQuestion question;
+  question.address = proxy.address();
+  question.ca_pem = certificate.certificate_pem;
+  const Certificate own = authority.Issue({}, absl::Now() - absl::Hours(1), absl::Now() + absl::Hours(1));
+  question.cert_pem = own.certificate_pem;
+  question.key_pem = own.key_pem;
+  const absl::Status fault = FindTlsFault(question, absl::Seconds(10));
+  EXPECT_TRUE(fault.ok()) << fault;
+}
+
 TEST(TlsProbeTest, WhereNobodyListensNoFaultIsSeen) {
   ScriptedCoordinator coordinator;
   EXPECT_TRUE(FindTlsFault({coordinator.address(), "", ""}, absl::Seconds(10)).ok());

@@ -101,8 +101,9 @@ absl::Status TlsTrial::PrepareTls() {
   context_ = SSL_CTX_new(TLS_client_method());
   tls_ = context_ == nullptr ? nullptr : SSL_new(context_);
   if (tls_ == nullptr) return absl::UnavailableError("no TLS session can be made");
-  // Look at the result after the handshake: then it says what is wrong.
-  SSL_set_verify(tls_, SSL_VERIFY_NONE, nullptr);
+  // Look at the result after the handshake: then it says what is wrong. A server that has not proven itself is shown no
+  // certificate of the client's.
+  SSL_set_verify(tls_, question_.cert_pem.empty() ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nullptr);
   if (!question_.ca_pem.empty() && AddTrust(question_.ca_pem, SSL_CTX_get_cert_store(context_)) == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the CA file ", question_.ca_origin, " holds no certificate in PEM"));

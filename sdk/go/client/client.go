@@ -51,7 +51,7 @@ var (
 type Client struct {
 	options    Options
 	config     *tls.Config
-	connection *grpc.ClientConn
+	connection *link
 	monitor    farandolev1.MonitorServiceClient
 	admin      farandolev1.AdminServiceClient
 	access     farandolev1.AccessServiceClient
@@ -92,7 +92,12 @@ func New(options Options) (*Client, error) {
 	if isLocal(options.Address) {
 		dialing = append(dialing, grpc.WithNoProxy())
 	}
-	connection, err := grpc.NewClient(options.Address, dialing...)
+	dial := func() (*grpc.ClientConn, error) { return grpc.NewClient(options.Address, dialing...) }
+	var changed func() bool
+	if options.TLS != nil && options.TLS.CertFile != "" {
+		changed = options.TLS.watchPair()
+	}
+	connection, err := newLink(dial, changed)
 	if err != nil {
 		return nil, mismatch("coordinator %s cannot be an address: %v", options.Address, err)
 	}
@@ -104,7 +109,7 @@ func New(options Options) (*Client, error) {
 }
 
 // Close closes the connection. Calls under way, and later ones, end with ErrNotRunning.
-func (c *Client) Close() error { return c.connection.Close() }
+func (c *Client) Close() error { return c.connection.close() }
 
 // JobID names a job. Tenant "" is the token's own; another tenant's jobs need a token of a role of the
 // cluster.

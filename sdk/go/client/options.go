@@ -1,10 +1,12 @@
 package client
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -41,7 +43,7 @@ type TLS struct {
 	// CAFile holds the certificates that the coordinator's descends from. "": those of the system.
 	CAFile string
 	// CertFile and KeyFile prove this program to the coordinator where it has no token, or to a proxy that wants a
-	// certificate. "": none. Each connection is made with the files as they are then.
+	// certificate. "": none. When the files hold another certificate, the next call is made with that.
 	CertFile, KeyFile string
 	// ServerName is the name in the coordinator's certificate. "": the host of the address.
 	ServerName string
@@ -103,11 +105,12 @@ func (t *TLS) config(address string) (*tls.Config, error) {
 	if t.CertFile == "" || t.KeyFile == "" {
 		return nil, mismatch("a certificate for coordinator %s needs its key: CertFile is %q, KeyFile is %q", address, t.CertFile, t.KeyFile)
 	}
-	if facts, err := os.Stat(t.KeyFile); err == nil && facts.Mode().Perm()&everybody != 0 {
-		return nil, fault.New(fault.PermissionDenied, fmt.Sprintf("the key file %s has mode %04o, so that every user of this host may read it; make it private with `chmod 600 %s`", t.KeyFile, facts.Mode().Perm(), t.KeyFile))
-	}
 	load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		certificate, key, err := t.readPair()
+		if err != nil {
+			return nil, fmt.Errorf("the certificate %s with the key %s for coordinator %s cannot be used: %w", t.CertFile, t.KeyFile, address, err)
+		}
+		pair, err := tls.X509KeyPair(certificate, key)
 		if err != nil {
 			return nil, fmt.Errorf("the certificate %s with the key %s for coordinator %s cannot be used: %w", t.CertFile, t.KeyFile, address, err)
 		}
@@ -118,6 +121,46 @@ func (t *TLS) config(address string) (*tls.Config, error) {
 	}
 	made.GetClientCertificate = load
 	return made, nil
+}
+
+// readPair reads the files of the client's certificate and key. ErrDenied: every user of the host may read the key.
+func (t *TLS) readPair() (certificate, key []byte, err error) {
+	if certificate, err = os.ReadFile(t.CertFile); err != nil {
+		return nil, nil, err
+	}
+	file, err := os.Open(t.KeyFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	facts, err := file.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if facts.Mode().Perm()&everybody != 0 {
+		return nil, nil, fault.New(fault.PermissionDenied, fmt.Sprintf("the key file %s has mode %04o, so that every user of this host may read it; make it private with `chmod 600 %s`", t.KeyFile, facts.Mode().Perm(), t.KeyFile))
+	}
+	if key, err = io.ReadAll(file); err != nil {
+		return nil, nil, err
+	}
+	return certificate, key, nil
+}
+
+// watchPair gives a function that tells whether the files hold another certificate than at its last call, with a key that
+// fits. Files that are being replaced do not fit for a moment; the old certificate may still do.
+func (t *TLS) watchPair() func() bool {
+	seen, _, _ := t.readPair()
+	return func() bool {
+		certificate, key, err := t.readPair()
+		if err != nil || bytes.Equal(certificate, seen) {
+			return false
+		}
+		if _, err := tls.X509KeyPair(certificate, key); err != nil {
+			return false
+		}
+		seen = certificate
+		return true
+	}
 }
 
 // explain gives the sentence of a handshake that failed; nil: it tells nothing about TLS.

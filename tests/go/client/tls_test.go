@@ -116,6 +116,34 @@ func TestACertificateStandsForAToken(t *testing.T) {
 	requireError(t, err, client.ErrDenied, "is for spiffe://other.org/tenant/default/viewer of another trust domain")
 	_, err = with("", "").Jobs(ctx)
 	requireError(t, err, client.ErrDenied, "connect with a certificate")
+
+	// A connection lives on, and the next call is made with the files as they are then.
+	folder := t.TempDir()
+	cert, certKey := filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+	replace := func(newCert, newKey string) {
+		for from, to := range map[string]string{newCert: cert, newKey: certKey} {
+			text, err := os.ReadFile(from)
+			if err == nil {
+				err = os.WriteFile(to, text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	replace(own, ownKey)
+	renewed := with(cert, certKey)
+	if _, err := renewed.Jobs(ctx); err != nil {
+		t.Fatal(err)
+	}
+	replace(other, otherKey)
+	_, err = renewed.Jobs(ctx)
+	requireError(t, err, client.ErrDenied, "is for spiffe://other.org/tenant/default/viewer of another trust domain")
+	replace(own, ownKey)
+	if _, err := renewed.Jobs(ctx); err != nil {
+		t.Fatal(err)
+	}
+
 	if err := os.Chmod(ownKey, 0o644); err != nil {
 		t.Fatal(err)
 	}

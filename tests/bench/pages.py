@@ -83,7 +83,7 @@ def _make_token(coordinator: Coordinator, directory: pathlib.Path) -> str:
 
 
 class OpenPage:
-    """What a browser that shows the job's page asks for."""
+    """A browser that shows the job's page."""
 
     def __init__(self, http: str, token: str) -> None:
         host, port = http.rsplit(":", 1)

@@ -486,7 +486,6 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   if (!options.token_file.empty() || options.cert_file.empty()) {
     absl::StatusOr<std::string> token = ReadToken(options.token_file);
     if (!token.ok()) return token.status();
-    // An empty one would not be sent, and the certificate would count.
     if (token->empty() && !options.cert_file.empty())
       return absl::UnauthenticatedError(absl::StrCat("the token file ", options.token_file, " is empty"));
     options.token = *std::move(token);

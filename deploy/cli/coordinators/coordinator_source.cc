@@ -88,7 +88,6 @@ absl::StatusOr<CoordinatorAddress> ReadCoordinatorAddress(const CoordinatorSourc
     if (!token.ok()) return token.status();
     where.token = std::string(absl::StripAsciiWhitespace(*token));
     where.token_origin = source.token_file;
-    // It would not be sent, and the certificate would count.
     if (where.token.empty() && !source.cert_file.empty())
       return absl::UnauthenticatedError(absl::StrCat("the token file ", source.token_file, " is empty"));
   }

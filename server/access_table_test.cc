@@ -69,45 +69,24 @@ enum Principal {
   kCertificateAdmin,
   kCertificateForeignAdmin,
   kCertificateAuditor,
+  kPrincipalCount,
 };
-constexpr Principal kPrincipals[] = {kNobody,
-                                     kWrongToken,
-                                     kRevoked,
-                                     kOwnRun,
-                                     kOtherRun,
-                                     kForeignRun,
-                                     kOwnViewer,
-                                     kOwnLauncher,
-                                     kOtherLauncher,
-                                     kOwnOperator,
-                                     kOwnAdmin,
-                                     kForeignViewer,
-                                     kForeignLauncher,
-                                     kForeignOperator,
-                                     kForeignAdmin,
-                                     kAuditor,
-                                     kClusterOperator,
-                                     kRoot,
-                                     kSignedNobody,
-                                     kSignedExpired,
-                                     kSignedForged,
-                                     kSignedViewer,
-                                     kSignedLauncher,
-                                     kSignedAdmin,
-                                     kSignedForeignAdmin,
-                                     kSignedAuditor,
-                                     kCertificateNobody,
-                                     kCertificateViewer,
-                                     kCertificateLauncher,
-                                     kCertificateAdmin,
-                                     kCertificateForeignAdmin,
-                                     kCertificateAuditor};
+std::vector<Principal> AllPrincipals() {
+  std::vector<Principal> all;
+  for (int i = 0; i < kPrincipalCount; ++i) all.push_back(static_cast<Principal>(i));
+  return all;
+}
+const std::vector<Principal> kPrincipals = AllPrincipals();
 using Principals = std::set<Principal>;
 
 Principals With(Principals some, const Principals& others) {
   some.insert(others.begin(), others.end());
   return some;
 }
+
+// Nobody here; kSignedNobody's issuer is known, and gives it no role.
+const Principals kStrangers = {kNobody,        kWrongToken,   kRevoked,          kSignedNobody,
+                               kSignedExpired, kSignedForged, kCertificateNobody};
 
 // Certificates are shown on the port of gRPC only.
 bool HasCertificate(Principal principal) { return principal >= kCertificateNobody; }
@@ -251,10 +230,15 @@ class AccessTableTest : public CoordinatorFixture {
     }
   }
 
-  TestClient ClientFor(Principal principal) const {
+  // Handshakes take long under a sanitizer: a principal that the coordinator knows has one connection. Those of
+  // strangers are short.
+  TestClient& ClientFor(Principal principal) const {
+    std::unique_ptr<TestClient>& kept = clients_[principal];
+    if (kept != nullptr && kStrangers.count(principal) == 0) return *kept;
     const auto own = certificates_.find(principal);
-    return TestClient(coordinator_->address(), tokens_.at(principal),
-                      own == certificates_.end() ? credentials_ : own->second);
+    kept = std::make_unique<TestClient>(coordinator_->address(), tokens_.at(principal),
+                                        own == certificates_.end() ? credentials_ : own->second);
+    return *kept;
   }
 
   void MakeSignedTokens() {
@@ -272,7 +256,7 @@ class AccessTableTest : public CoordinatorFixture {
     }
     // The coordinator fetches the issuer's keys when it starts.
     const absl::Time end = SteadyNow() + absl::Seconds(kTestDeadlineSeconds);
-    TestClient client = ClientFor(kSignedViewer);
+    TestClient& client = ClientFor(kSignedViewer);
     while (absl::IsUnavailable(client.ListJobs().status()) && SteadyNow() < end) std::this_thread::yield();
   }
 
@@ -314,7 +298,7 @@ class AccessTableTest : public CoordinatorFixture {
     if (auto* drain = dynamic_cast<v1::DrainWorkersRequest*>(request.get())) drain->set_rank(0);
     if (auto* token = dynamic_cast<v1::CreateTokenRequest*>(request.get())) token->set_role(v1::VIEWER);
     if (auto* message = dynamic_cast<v1::WorkerMessage*>(request.get())) message->mutable_hello()->set_job(job_);
-    const TestClient client = ClientFor(principal);
+    const TestClient& client = ClientFor(principal);
     grpc::GenericStub stub(client.channel());
     grpc::ClientContext context;
     client.Prepare(&context);
@@ -359,6 +343,7 @@ class AccessTableTest : public CoordinatorFixture {
   const TestAuthority authority_{"CA"};
   std::map<Principal, std::string> tokens_;
   std::map<Principal, std::shared_ptr<grpc::ChannelCredentials>> certificates_;
+  mutable std::map<Principal, std::unique_ptr<TestClient>> clients_;
   int made_ = 0;
   std::string job_ = "train";
 };
@@ -383,8 +368,7 @@ TEST_F(AccessTableTest, EveryMethodIsForThoseWhomTheTableNames) {
               code == grpc::StatusCode::UNAUTHENTICATED || code == grpc::StatusCode::PERMISSION_DENIED;
           EXPECT_NE(is_denied, row->second.count(principal) > 0)
               << name << " by principal " << principal << ": code " << code;
-          if (principal == kNobody || principal == kWrongToken || principal == kRevoked ||
-              principal == kSignedExpired || principal == kSignedForged || principal == kCertificateNobody) {
+          if (kStrangers.count(principal) > 0 && principal != kSignedNobody) {
             EXPECT_EQ(code, grpc::StatusCode::UNAUTHENTICATED) << name;
           }
         }

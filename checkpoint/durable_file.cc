@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,10 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/sha256.h"
 
 namespace farandole {
 namespace {
@@ -94,21 +93,17 @@ absl::StatusOr<FileDigest> Digest(const std::string& path, bool sync) {
   const OpenFile file(path, O_RDONLY);
   if (file.fd() < 0) return FileError(errno, "open", path);
   if (sync && fsync(file.fd()) != 0) return FileError(errno, "write", path);
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
-  if (context == nullptr || EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) != 1) {
-    return absl::InternalError("OpenSSL has no SHA-256");
-  }
+  RunningSha256 sum;
   FileDigest digest;
   std::vector<char> piece(kPieceBytes);
   for (;;) {
     const ssize_t count = ReadPiece(file.fd(), piece.data(), piece.size());
     if (count < 0) return FileError(errno, "read", path);
     if (count == 0) break;
-    EVP_DigestUpdate(context.get(), piece.data(), count);
+    sum.Add({piece.data(), static_cast<size_t>(count)});
     digest.size_bytes += count;
   }
-  digest.sha256.resize(EVP_MD_size(EVP_sha256()));
-  EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.sha256.data()), nullptr);
+  digest.sha256 = sum.Finish();
   return digest;
 }
 

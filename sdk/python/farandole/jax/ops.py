@@ -18,6 +18,7 @@ except ImportError:  # before 0.5
     from jax.core import get_opaque_trace_state
 
 from .. import _operations, _ops
+from .._operations import Operations, described_by
 from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import NAMES, Average, Product, Sum, choose
 from .arrays import operations
@@ -88,6 +89,7 @@ def _factors(prescale: float, postscale: float) -> Tuple[float, float]:
     return float(prescale), float(postscale)
 
 
+@described_by(Operations.allreduce)
 def allreduce(
     tensor: Any,
     average: Optional[bool] = None,
@@ -98,17 +100,14 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> jax.Array:
-    """Returns postscale_factor * op over ranks (prescale_factor * tensor), of the shape and element type of `tensor`.
-
-    `op` is Average (default; of integers it truncates towards zero), Sum, Min, Max, Product or Adasum. `compression` says in
-    which form the array travels. Derivatives: of Average and Sum those of the ranks, reduced alike; of Min and Max those
-    of the ranks that have the extremum.
-    """
+    """`op` may be Adasum as well. `compression` says in which form the array travels. Derivatives: of Average and Sum those of
+    the ranks, reduced alike; of Min and Max those of the ranks that have the extremum."""
     return grouped_allreduce([tensor], average, name, compression, op, prescale_factor, postscale_factor, process_set)[
         0
     ]
 
 
+@described_by(Operations.grouped_allreduce)
 def grouped_allreduce(
     tensors: Any,
     average: Optional[bool] = None,
@@ -119,8 +118,7 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """As allreduce for a pytree of arrays (a list is one), which may differ in shape and element type; those of one element
-    type are reduced as one. Returns a pytree of the same structure."""
+    """`tensors` is a pytree of arrays (a list is one). Returns a pytree of the same structure."""
     reduction = choose(op, average)
     prescale, postscale = _factors(prescale_factor, postscale_factor)
     leaves, structure = jax.tree.flatten(tensors)
@@ -138,8 +136,9 @@ def grouped_allreduce(
     return jax.tree.unflatten(structure, made)
 
 
+@described_by(Operations.grouped_allgather)
 def grouped_allgather(tensors: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
-    """As allgather for a pytree of arrays, which may differ in shape and element type."""
+    """`tensors` is a pytree of arrays, and so is the result."""
     leaves, structure = jax.tree.flatten(tensors)
     pairs = [as_sent(leaf) for leaf in leaves]
     sent = [_rows_in_front(array) for array, _ in pairs]
@@ -150,12 +149,13 @@ def grouped_allgather(tensors: Any, name: Optional[str] = None, process_set: Pro
     return jax.tree.unflatten(structure, [restore(array) for array, (_, restore) in zip(gathered, pairs)])
 
 
+@described_by(Operations.allgather)
 def allgather(tensor: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> jax.Array:
-    """Returns the ranks' arrays, concatenated along the first dimension, in which they may differ (0 too). A scalar
-    counts as [1]. In jit, grad and vmap, where shapes are known before, all ranks give equally many rows."""
+    """In jit, grad and vmap, where shapes are known before, all ranks give equally many rows."""
     return grouped_allgather([tensor], name, process_set)[0]
 
 
+@described_by(Operations.grouped_reducescatter)
 def grouped_reducescatter(
     tensors: Any,
     name: Optional[str] = None,
@@ -165,7 +165,7 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> Any:
-    """As reducescatter for a pytree of arrays, which may differ in shape and element type."""
+    """`tensors` is a pytree of arrays, and so is the result."""
     reduction = choose(op, None)
     prescale, postscale = _factors(prescale_factor, postscale_factor)
     leaves, structure = jax.tree.flatten(tensors)
@@ -182,6 +182,7 @@ def grouped_reducescatter(
     return jax.tree.unflatten(structure, made)
 
 
+@described_by(Operations.reducescatter)
 def reducescatter(
     tensor: Any,
     name: Optional[str] = None,
@@ -191,8 +192,7 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> jax.Array:
-    """As allreduce, but returns only this rank's part of the rows (first dimension): rows // size of them, in the order
-    of the set's ranks, and one more on the first rows % size. ValueError: `tensor` is a scalar."""
+    """`compression` and derivatives are as in allreduce."""
     return grouped_reducescatter([tensor], name, compression, op, process_set, prescale_factor, postscale_factor)[0]
 
 
@@ -201,11 +201,10 @@ def _require_rows(operation: str, arrays: Sequence[Any]) -> None:
         raise ValueError(f"{operation} needs an array with rows, not a scalar")
 
 
+@described_by(Operations.broadcast)
 def broadcast(
     tensor: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> jax.Array:
-    """Returns the array of `root_rank`, a rank of the job that is in the process set; others give one of its shape and
-    element type."""
     sent, restore = as_sent(tensor)
     if is_traced(sent):
         terms = Terms(name, root=_ops.root_for(root_rank), process_set=process_set)
@@ -213,19 +212,14 @@ def broadcast(
     return restore(operations.broadcast(sent, root_rank, name, process_set))
 
 
+@described_by(Operations.alltoall)
 def alltoall(
     tensor: Any,
     splits: Any = None,
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Gives the first splits[0] rows of `tensor` to the set's rank 0, the next splits[1] to rank 1, ..., and returns what
-    this rank gets, in the order of the ranks that it comes from, and an array of how many rows each has given.
-
-    Without `splits` all get equally many, and only the rows are returned; so it is always in jit, grad and vmap, where
-    shapes are known before. ValueError: `tensor` is a scalar; there is not a split for each rank; they take more rows
-    than there are; without them, the number of rows is not a multiple of the number of ranks.
-    """
+    """In jit, grad and vmap, where shapes are known before, there are no `splits`, and only the rows are returned."""
     sent, restore = as_sent(tensor)
     if not is_traced(sent, splits):
         received = operations.alltoall(sent, splits, name, process_set)
@@ -241,11 +235,10 @@ def alltoall(
     return restore(_bind("alltoall", [sent], Terms(name, process_set=process_set))[0])
 
 
+@described_by(Operations.gather)
 def gather(
     tensor: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> jax.Array:
-    """Returns on `root_rank`, a rank of the job that is in the process set, what allgather returns; on the others an array
-    without rows, of shape [0, ...]."""
     sent, restore = as_sent(tensor)
     if not is_traced(sent):
         return restore(operations.gather(sent, root_rank, name, process_set))
@@ -253,13 +246,11 @@ def gather(
     return restore(_bind("gather", [_rows_in_front(sent)], terms)[0])
 
 
+@described_by(Operations.scatter)
 def scatter(
     tensor: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> jax.Array:
-    """Returns this rank's part of the rows (first dimension) of the array of `root_rank`, a rank of the job that is in the
-    process set: rows // size of them, in the order of the set's ranks, and one more on the first rows % size. The
-    others give an array of the same element type and shape, but for the first dimension, which may be 0 outside of jit,
-    grad and vmap; its elements do not count. ValueError: `tensor` is a scalar."""
+    """In jit, grad and vmap the other ranks give an array of the root's shape."""
     sent, restore = as_sent(tensor)
     if not is_traced(sent):
         return restore(operations.scatter(sent, root_rank, name, process_set))
@@ -275,14 +266,16 @@ def _refuse_tracing(operation: str) -> None:
         )
 
 
+@described_by(_operations.barrier)
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Returns when all ranks of the process set have called it. Programs that JAX runs meanwhile go on; to wait for them,
-    use jax.block_until_ready. RuntimeError: within jit, grad or vmap."""
+    """Programs that JAX runs meanwhile go on; to wait for them, use jax.block_until_ready. RuntimeError: within jit, grad or
+    vmap."""
     _refuse_tracing("barrier")
     _operations.barrier(process_set)
 
 
+@described_by(_operations.join)
 def join() -> int:
-    """As farandole.join, for calls outside of jit, grad and vmap, and in them. RuntimeError: called within them."""
+    """RuntimeError: called within jit, grad or vmap."""
     _refuse_tracing("join")
     return _operations.join()

@@ -1,7 +1,6 @@
 #include "server/tls/client_authorities.h"
 
 #include "absl/strings/str_cat.h"
-#include "base/quiet_thread.h"
 #include "base/tls/certificate_reader.h"
 #include "checkpoint/durable_file.h"
 #include "spdlog/spdlog.h"
@@ -21,12 +20,6 @@ absl::StatusOr<std::unique_ptr<ClientAuthorities>> ClientAuthorities::Load(std::
   return loaded;
 }
 
-ClientAuthorities::~ClientAuthorities() {
-  if (!thread_.joinable()) return;
-  stop_.Notify();
-  thread_.join();
-}
-
 absl::StatusOr<std::string> ClientAuthorities::Read() const {
   absl::StatusOr<std::string> pem = ReadSmallFile(file_, kMostFileBytes);
   const absl::Status status = pem.ok() ? ReadCertificate(*pem).status() : pem.status();
@@ -37,37 +30,27 @@ absl::StatusOr<std::string> ClientAuthorities::Read() const {
 void ClientAuthorities::Watch(Listener listener, absl::Duration interval) {
   listener_ = std::move(listener);
   used_ = first_;
-  thread_ = QuietThread([this, interval] {
-    while (!stop_.WaitFor(interval)) Look();
-  });
+  watch_.Start([this] { return Look(); },
+               [this](const std::string& sentence) {
+                 spdlog::error("the authorities for clients' certificates stay as they were: {}", sentence);
+                 listener_.on_refusal();
+               },
+               interval);
 }
 
-void ClientAuthorities::Look() {
+absl::Status ClientAuthorities::Look() {
   absl::StatusOr<std::string> pem = Read();
-  if (!pem.ok()) return Refuse(pem.status());
-  if (*pem != used_) {
-    // The file may be half written: two looks must agree.
-    if (*pem != seen_) {
-      seen_ = *std::move(pem);
-      return;
-    }
-    if (const absl::Status status = listener_.on_change(*pem); !status.ok()) return Refuse(status);
-    used_ = *pem;
-    spdlog::info("clients' new connections are verified by the authorities in {} as it is now", file_);
+  if (!pem.ok()) return pem.status();
+  if (*pem == used_) return absl::OkStatus();
+  // The file may be half written: two looks must agree.
+  if (*pem != seen_) {
+    seen_ = *std::move(pem);
+    return absl::OkStatus();
   }
-  seen_refusal_ = told_refusal_ = "";
-}
-
-void ClientAuthorities::Refuse(const absl::Status& why) {
-  const std::string sentence(why.message());
-  if (sentence != seen_refusal_) {
-    seen_refusal_ = sentence;
-    return;
-  }
-  if (sentence == told_refusal_) return;
-  told_refusal_ = sentence;
-  spdlog::error("the authorities for clients' certificates stay as they were: {}", sentence);
-  listener_.on_refusal();
+  if (absl::Status status = listener_.on_change(*pem); !status.ok()) return status;
+  used_ = *std::move(pem);
+  spdlog::info("clients' new connections are verified by the authorities in {} as it is now", file_);
+  return absl::OkStatus();
 }
 
 }  // namespace farandole

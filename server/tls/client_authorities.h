@@ -4,13 +4,12 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/steady_notification.h"
+#include "server/tls/file_watch.h"
 
 namespace farandole {
 
@@ -29,8 +28,6 @@ class ClientAuthorities {
 
   // INVALID_ARGUMENT: the file cannot be read, or holds no certificate (it is named).
   static absl::StatusOr<std::unique_ptr<ClientAuthorities>> Load(std::string file);
-  // Ends the watch.
-  ~ClientAuthorities();
 
   // As it was loaded.
   const std::string& pem() const { return first_; }
@@ -42,8 +39,8 @@ class ClientAuthorities {
   explicit ClientAuthorities(std::string file) : file_(std::move(file)) {}
 
   absl::StatusOr<std::string> Read() const;
-  void Look();
-  void Refuse(const absl::Status& why);
+  // Of the watch.
+  absl::Status Look();
 
   const std::string file_;
   std::string first_;
@@ -52,12 +49,9 @@ class ClientAuthorities {
   std::string used_;
   // New contents that were seen once.
   std::string seen_;
-  // A refusal that was seen once, and the one that was told: a file that is being written holds nothing for a moment.
-  std::string seen_refusal_;
-  std::string told_refusal_;
   Listener listener_;
-  SteadyNotification stop_;
-  std::thread thread_;
+  // The last member: its thread uses the others.
+  FileWatch watch_;
 };
 
 }  // namespace farandole

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/quiet_thread.h"
 #include "base/text/time_text.h"
 #include "checkpoint/durable_file.h"
 #include "spdlog/spdlog.h"
@@ -35,12 +34,6 @@ absl::StatusOr<std::unique_ptr<ServedCertificate>> ServedCertificate::Load(std::
   return loaded;
 }
 
-ServedCertificate::~ServedCertificate() {
-  if (!thread_.joinable()) return;
-  stop_.Notify();
-  thread_.join();
-}
-
 absl::StatusOr<Certificate> ServedCertificate::Read() const {
   Certificate pair;
   for (const auto& [flag, file, content] : {std::make_tuple("--tls-cert", &certificate_file_, &pair.certificate_pem),
@@ -55,38 +48,27 @@ absl::StatusOr<Certificate> ServedCertificate::Read() const {
 void ServedCertificate::Watch(Listener listener, absl::Duration interval) {
   listener_ = std::move(listener);
   served_ = first_;
-  thread_ = QuietThread([this, interval] {
-    while (!stop_.WaitFor(interval)) Look();
-  });
+  watch_.Start([this] { return Look(); },
+               [this](const std::string& sentence) {
+                 spdlog::error(
+                     "the files {} and {} have changed and are not served, the certificate before them still is: {}",
+                     certificate_file_, key_file_, sentence);
+                 listener_.on_refusal();
+               },
+               interval);
 }
 
-void ServedCertificate::Look() {
+absl::Status ServedCertificate::Look() {
   const absl::StatusOr<Certificate> pair = Read();
-  if (!pair.ok()) return Refuse(pair.status());
-  if (IsSame(*pair, served_)) {
-    seen_refusal_ = told_refusal_ = "";
-    return;
-  }
+  if (!pair.ok()) return pair.status();
+  if (IsSame(*pair, served_)) return absl::OkStatus();
   const absl::StatusOr<CertificateFacts> facts = CheckCertificate(*pair, absl::Now());
-  const absl::Status status = facts.ok() ? listener_.on_change(*pair, *facts) : facts.status();
-  if (!status.ok()) return Refuse(status);
+  if (!facts.ok()) return facts.status();
+  if (absl::Status status = listener_.on_change(*pair, *facts); !status.ok()) return status;
   served_ = *pair;
-  seen_refusal_ = told_refusal_ = "";
   spdlog::info("the certificate in {} is served from now on; it is valid to {}", certificate_file_,
                UtcText(facts->not_after));
-}
-
-void ServedCertificate::Refuse(const absl::Status& why) {
-  const std::string sentence(why.message());
-  if (sentence != seen_refusal_) {
-    seen_refusal_ = sentence;
-    return;
-  }
-  if (sentence == told_refusal_) return;
-  told_refusal_ = sentence;
-  spdlog::error("the files {} and {} have changed and are not served, the certificate before them still is: {}",
-                certificate_file_, key_file_, sentence);
-  listener_.on_refusal();
+  return absl::OkStatus();
 }
 
 }  // namespace farandole

@@ -4,14 +4,13 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/steady_notification.h"
 #include "base/tls/certificate_reader.h"
+#include "server/tls/file_watch.h"
 
 namespace farandole {
 
@@ -31,8 +30,6 @@ class ServedCertificate {
   // Reads both files; errors name them.
   //   INVALID_ARGUMENT  a file cannot be read, or CheckCertificate refuses the pair
   static absl::StatusOr<std::unique_ptr<ServedCertificate>> Load(std::string certificate_file, std::string key_file);
-  // Ends the watch.
-  ~ServedCertificate();
 
   // The pair as it was loaded, and its facts.
   const Certificate& pair() const { return first_; }
@@ -46,8 +43,8 @@ class ServedCertificate {
       : certificate_file_(std::move(certificate_file)), key_file_(std::move(key_file)) {}
 
   absl::StatusOr<Certificate> Read() const;
-  void Look();
-  void Refuse(const absl::Status& why);
+  // Of the watch.
+  absl::Status Look();
 
   const std::string certificate_file_;
   const std::string key_file_;
@@ -56,12 +53,9 @@ class ServedCertificate {
 
   // Of the thread.
   Certificate served_;
-  // A refusal that was seen once, and the one that was told: files that are being replaced do not fit for a moment.
-  std::string seen_refusal_;
-  std::string told_refusal_;
   Listener listener_;
-  SteadyNotification stop_;
-  std::thread thread_;
+  // The last member: its thread uses the others.
+  FileWatch watch_;
 };
 
 }  // namespace farandole

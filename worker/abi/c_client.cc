@@ -7,8 +7,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "base/tls/client_certificate.h"
 #include "checkpoint/durable_file.h"
 #include "worker/abi/c_call.h"
 #include "worker/control/service_client.h"
@@ -80,12 +78,8 @@ absl::StatusOr<CoordinatorAddress> ReadAddress(const farandole_client_options& o
   absl::Status read = ReadTrust(Given(options.ca_file), &where);
   if (!read.ok()) return read;
   if (cert.empty()) return where;
-  absl::StatusOr<Certificate> pair = ReadClientCertificate(cert, key, absl::Now());
-  if (!pair.ok()) return pair.status();
-  where.tls_cert_pem = std::move(pair->certificate_pem);
-  where.tls_key_pem = std::move(pair->key_pem);
-  where.tls_cert_file = cert;
-  where.tls_key_file = key;
+  read = ReadOwnCertificate(cert, key, &where);
+  if (!read.ok()) return read;
   return where;
 }
 

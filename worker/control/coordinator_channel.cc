@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "absl/base/call_once.h"
 #include "absl/strings/ascii.h"
@@ -13,7 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "base/retry/retry_delay.h"
+#include "base/tls/client_certificate.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
 
@@ -139,6 +142,25 @@ bool IsPassing(const grpc::Status& status) {
 absl::Duration DelayOf(const grpc::Status& status) {
   if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) return absl::ZeroDuration();
   return RetryDelayIn(status.error_details()).value_or(absl::ZeroDuration());
+}
+
+bool AsksToRetry(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE || DelayOf(status) > absl::ZeroDuration();
+}
+
+absl::Status ReadOwnCertificate(const std::string& cert_file, const std::string& key_file, CoordinatorAddress* where) {
+  absl::StatusOr<Certificate> pair = ReadClientCertificate(cert_file, key_file, absl::Now());
+  if (!pair.ok()) return pair.status();
+  where->tls_cert_pem = std::move(pair->certificate_pem);
+  where->tls_key_pem = std::move(pair->key_pem);
+  where->tls_cert_file = cert_file;
+  where->tls_key_file = key_file;
+  return absl::OkStatus();
+}
+
+TlsQuestion QuestionOf(const CoordinatorAddress& where) {
+  return {where.address,      where.tls_ca_pem,  where.tls_ca_origin, where.tls_server_name,
+          where.tls_cert_pem, where.tls_key_pem, where.tls_cert_file};
 }
 
 bool MayBeTlsFault(const grpc::Status& status) {

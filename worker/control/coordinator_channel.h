@@ -11,6 +11,7 @@
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/support/status.h"
+#include "worker/control/tls_probe.h"
 
 namespace farandole {
 
@@ -67,6 +68,16 @@ bool IsPassing(const grpc::Status& status);
 
 // After which time it says that it may have room: RESOURCE_EXHAUSTED with google.rpc.RetryInfo. Zero: it does not say.
 absl::Duration DelayOf(const grpc::Status& status);
+
+// Whether the answer asks for the same call again: UNAVAILABLE, or a refusal with such a delay.
+bool AsksToRetry(const grpc::Status& status);
+
+// Reads the certificate by which this side proves itself, and its key, from these files. Errors:
+// ReadClientCertificate's.
+absl::Status ReadOwnCertificate(const std::string& cert_file, const std::string& key_file, CoordinatorAddress* where);
+
+// For FindTlsFault, of a channel to this coordinator.
+TlsQuestion QuestionOf(const CoordinatorAddress& where);
 
 // Whether a handshake of our own (tls_probe.h) may tell more about why the call failed: there was a connection, and the
 // two sides did not understand each other.

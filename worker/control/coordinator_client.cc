@@ -116,9 +116,7 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
     words.Keep(call->status());
     if (!is_tls_checked && MayBeTlsFault(call->status())) {
       is_tls_checked = true;
-      const absl::Status fault = FindTlsFault({where.address, where.tls_ca_pem, where.tls_ca_origin, "",
-                                               where.tls_cert_pem, where.tls_key_pem, where.tls_cert_file},
-                                              kTlsPatience);
+      const absl::Status fault = FindTlsFault(QuestionOf(where), kTlsPatience);
       if (!fault.ok()) return fault;
     }
     const absl::Duration delay = std::max(backoff.Next(), DelayOf(call->status()));
@@ -183,9 +181,7 @@ struct CoordinatorClient::State {
                                                    what, " within ", absl::FormatDuration(kCallDeadline)));
       }
       const absl::Duration delay = std::max(backoff.Next(), DelayOf(status));
-      const bool may_pass =
-          status.error_code() == grpc::StatusCode::UNAVAILABLE || DelayOf(status) > absl::ZeroDuration();
-      if (!may_pass || SteadyNow() + delay >= deadline || stopping.WaitFor(delay)) {
+      if (!AsksToRetry(status) || SteadyNow() + delay >= deadline || stopping.WaitFor(delay)) {
         return Explain(where, absl::StrCat("refused to ", what), status);
       }
     }

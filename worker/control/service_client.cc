@@ -5,11 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/backoff.h"
 #include "base/steady_notification.h"
 #include "base/steady_time.h"
-#include "base/tls/client_certificate.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/support/byte_buffer.h"
@@ -105,13 +103,12 @@ absl::StatusOr<std::unique_ptr<ServiceClient>> ServiceClient::Open(CoordinatorAd
 std::shared_ptr<ServiceClient::Connection> ServiceClient::Renew() const {
   absl::MutexLock lock(&mutex_);
   if (connection_->where.tls_cert_file.empty()) return connection_;
-  CoordinatorAddress where = connection_->where;
-  absl::StatusOr<Certificate> pair = ReadClientCertificate(where.tls_cert_file, where.tls_key_file, absl::Now());
+  const CoordinatorAddress& used = connection_->where;
+  CoordinatorAddress where = used;
+  const absl::Status read = ReadOwnCertificate(used.tls_cert_file, used.tls_key_file, &where);
   // Files that are being replaced do not fit for a moment; the old certificate may still do.
-  if (!pair.ok() || (pair->certificate_pem == where.tls_cert_pem && pair->key_pem == where.tls_key_pem))
+  if (!read.ok() || (where.tls_cert_pem == used.tls_cert_pem && where.tls_key_pem == used.tls_key_pem))
     return connection_;
-  where.tls_cert_pem = std::move(pair->certificate_pem);
-  where.tls_key_pem = std::move(pair->key_pem);
   const absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(where);
   if (channel.ok()) connection_ = std::make_shared<Connection>(std::move(where), *channel);
   return connection_;
@@ -136,16 +133,11 @@ absl::StatusOr<std::string> ServiceClient::Call(const Request& request, const In
       return given_up;
     const bool is_silent = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
     if (MayBeTlsFault(status)) {
-      const absl::Status fault =
-          FindTlsFault({address_, caller.tls_ca_pem, caller.tls_ca_origin, caller.tls_server_name, caller.tls_cert_pem,
-                        caller.tls_key_pem, caller.tls_cert_file},
-                       kTlsPatience);
+      const absl::Status fault = FindTlsFault(QuestionOf(caller), kTlsPatience);
       if (!fault.ok()) return fault;
     }
     const absl::Duration pause = std::max(backoff.Next(), DelayOf(status));
-    const bool may_pass =
-        is_silent || status.error_code() == grpc::StatusCode::UNAVAILABLE || DelayOf(status) > absl::ZeroDuration();
-    if (!may_pass || SteadyNow() + pause > end) {
+    if (!(is_silent || AsksToRetry(status)) || SteadyNow() + pause > end) {
       if (!is_silent) return Explain(caller, request.refusal, status);
       return absl::UnavailableError(
           absl::StrCat("coordinator ", address_, " did not answer within ", absl::FormatDuration(kAttemptLimit)));

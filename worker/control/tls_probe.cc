@@ -18,9 +18,6 @@ namespace {
 // A better way that answers so soon after the first is taken instead.
 constexpr absl::Duration kSecondThought = absl::Milliseconds(200);
 
-// Looks at a handshake that ended without a word.
-constexpr int kLooks = 2;
-
 using Trials = std::vector<std::unique_ptr<TlsTrial>>;
 
 // Lets all go on until `deadline`, or until `is_enough` after a trial's end, which may bring the deadline nearer.
@@ -78,19 +75,17 @@ struct Handshakes {
 };
 
 Handshakes ShakeHands(const TlsQuestion& question, absl::Time deadline) {
-  Trials trials;
-  TlsQuestion without = question;
+  const bool has_own = !question.cert_pem.empty();
+  TlsQuestion own = question;
+  own.awaits_word = has_own;
+  TlsQuestion without = own;
   without.cert_pem = without.key_pem = "";
-  without.awaits_word = !question.cert_pem.empty();
+  Trials trials;
   trials.push_back(std::make_unique<TlsTrial>(without));
-  if (!question.cert_pem.empty()) {
-    TlsQuestion own = question;
-    own.awaits_word = true;
-    trials.push_back(std::make_unique<TlsTrial>(own));
-  }
+  if (has_own) trials.push_back(std::make_unique<TlsTrial>(own));
   RunTrials(trials, deadline, [](absl::Time*) { return false; });
   Handshakes found{trials[0]->status(), std::nullopt};
-  if (trials.size() > 1 && trials[1]->is_over()) found.own = trials[1]->status();
+  if (has_own && trials[1]->is_over()) found.own = trials[1]->status();
   return found;
 }
 
@@ -103,20 +98,18 @@ bool HasLetter(const std::string& address) {
 
 absl::Status FindTlsFault(const TlsQuestion& question, absl::Duration timeout) {
   const absl::Time deadline = SteadyNow() + timeout;
+  Handshakes found = ShakeHands(question, deadline);
   // A coordinator that refuses a certificate may just close the connection, as one that stops does: only twice tells.
-  for (int look = 0; look < kLooks; ++look) {
-    const Handshakes found = ShakeHands(question, deadline);
-    // A proxy may want a certificate of every client: then the handshake without one has failed, and nothing is wrong.
-    if (found.own.has_value() && found.own->ok()) return absl::OkStatus();
-    if (!found.without.ok() || !found.own.has_value())
-      return absl::IsUnavailable(found.without) ? absl::OkStatus() : found.without;
-    if (absl::IsUnavailable(*found.own) && look + 1 < kLooks) continue;
-    // It takes a client that shows no certificate, so that this one is the cause.
-    return absl::UnauthenticatedError(absl::StrCat(
-        "coordinator ", question.address, " does not accept the certificate in ", question.cert_origin,
-        ", which must descend from an authority of its --client-ca and be valid now (", found.own->message(), ")"));
-  }
-  return absl::OkStatus();
+  if (found.without.ok() && found.own.has_value() && absl::IsUnavailable(*found.own))
+    found = ShakeHands(question, deadline);
+  // A proxy may want a certificate of every client: then the handshake without one has failed, and nothing is wrong.
+  if (found.own.has_value() && found.own->ok()) return absl::OkStatus();
+  if (!found.without.ok() || !found.own.has_value())
+    return absl::IsUnavailable(found.without) ? absl::OkStatus() : found.without;
+  // It takes a client that shows no certificate, so that this one is the cause.
+  return absl::UnauthenticatedError(absl::StrCat(
+      "coordinator ", question.address, " does not accept the certificate in ", question.cert_origin,
+      ", which must descend from an authority of its --client-ca and be valid now (", found.own->message(), ")"));
 }
 
 absl::StatusOr<std::string> FindProvenAddress(const std::vector<std::string>& addresses, const std::string& ca_pem,

@@ -5,8 +5,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "base/tls/client_certificate.h"
 #include "checkpoint/durable_file.h"
 #include "deploy/cli/coordinators/state_paths.h"
 #include "deploy/launcher/environment/options.h"
@@ -96,12 +94,8 @@ absl::StatusOr<CoordinatorAddress> ReadCoordinatorAddress(const CoordinatorSourc
   where.tls_ca_pem = *certificates;
   where.tls_ca_origin = source.ca_file;
   if (source.cert_file.empty()) return where;
-  absl::StatusOr<Certificate> own = ReadClientCertificate(source.cert_file, source.key_file, absl::Now());
-  if (!own.ok()) return own.status();
-  where.tls_cert_pem = std::move(own->certificate_pem);
-  where.tls_key_pem = std::move(own->key_pem);
-  where.tls_cert_file = source.cert_file;
-  where.tls_key_file = source.key_file;
+  absl::Status read = ReadOwnCertificate(source.cert_file, source.key_file, &where);
+  if (!read.ok()) return read;
   return where;
 }
 

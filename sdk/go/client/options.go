@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,11 +107,7 @@ func (t *TLS) config(address string) (*tls.Config, error) {
 		return nil, mismatch("a certificate for coordinator %s needs its key: CertFile is %q, KeyFile is %q", address, t.CertFile, t.KeyFile)
 	}
 	load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		certificate, key, err := t.readPair()
-		if err != nil {
-			return nil, fmt.Errorf("the certificate %s with the key %s for coordinator %s cannot be used: %w", t.CertFile, t.KeyFile, address, err)
-		}
-		pair, err := tls.X509KeyPair(certificate, key)
+		pair, err := t.readPair()
 		if err != nil {
 			return nil, fmt.Errorf("the certificate %s with the key %s for coordinator %s cannot be used: %w", t.CertFile, t.KeyFile, address, err)
 		}
@@ -124,41 +121,40 @@ func (t *TLS) config(address string) (*tls.Config, error) {
 }
 
 // readPair reads the files of the client's certificate and key. ErrDenied: every user of the host may read the key.
-func (t *TLS) readPair() (certificate, key []byte, err error) {
-	if certificate, err = os.ReadFile(t.CertFile); err != nil {
-		return nil, nil, err
+func (t *TLS) readPair() (pair tls.Certificate, err error) {
+	certificate, err := os.ReadFile(t.CertFile)
+	if err != nil {
+		return pair, err
 	}
 	file, err := os.Open(t.KeyFile)
 	if err != nil {
-		return nil, nil, err
+		return pair, err
 	}
 	defer file.Close()
 	facts, err := file.Stat()
 	if err != nil {
-		return nil, nil, err
+		return pair, err
 	}
 	if facts.Mode().Perm()&everybody != 0 {
-		return nil, nil, fault.New(fault.PermissionDenied, fmt.Sprintf("the key file %s has mode %04o, so that every user of this host may read it; make it private with `chmod 600 %s`", t.KeyFile, facts.Mode().Perm(), t.KeyFile))
+		return pair, fault.New(fault.PermissionDenied, fmt.Sprintf("the key file %s has mode %04o, so that every user of this host may read it; make it private with `chmod 600 %s`", t.KeyFile, facts.Mode().Perm(), t.KeyFile))
 	}
-	if key, err = io.ReadAll(file); err != nil {
-		return nil, nil, err
+	key, err := io.ReadAll(file)
+	if err != nil {
+		return pair, err
 	}
-	return certificate, key, nil
+	return tls.X509KeyPair(certificate, key)
 }
 
 // watchPair gives a function that tells whether the files hold another certificate than at its last call, with a key that
 // fits. Files that are being replaced do not fit for a moment; the old certificate may still do.
 func (t *TLS) watchPair() func() bool {
-	seen, _, _ := t.readPair()
+	seen, _ := t.readPair()
 	return func() bool {
-		certificate, key, err := t.readPair()
-		if err != nil || bytes.Equal(certificate, seen) {
+		pair, err := t.readPair()
+		if err != nil || slices.EqualFunc(pair.Certificate, seen.Certificate, bytes.Equal) {
 			return false
 		}
-		if _, err := tls.X509KeyPair(certificate, key); err != nil {
-			return false
-		}
-		seen = certificate
+		seen = pair
 		return true
 	}
 }

@@ -27,18 +27,15 @@ def broadcast_variables(
     variables = [variable_of(variable) for variable in variables]
     name = "broadcast_variables"
     values = [tf.convert_to_tensor(variable) for variable in variables]
-    if tf.executing_eagerly():
+    is_eager = tf.executing_eagerly()
+    if is_eager:
         shapes = [(value.shape.as_list(), value.dtype.name) for value in values]
         expect_equal_tensors(name, _ops.root_for(root_rank), shapes, process_set)
-        if variables:
-            _assign(variables, broadcast_all(values, root_rank, name, process_set))
-        return None
-    with tf.control_dependencies([_expect_equal_number(name, len(variables), process_set)]):
-        return tf.group(*_assign(variables, broadcast_all(values, root_rank, name, process_set) if variables else []))
-
-
-def _assign(variables: List[Any], values: Iterable[Any]) -> List[Any]:
-    return [variable.assign(value) for variable, value in zip(variables, values)]
+    checks = [] if is_eager else [_expect_equal_number(name, len(variables), process_set)]
+    with tf.control_dependencies(checks):
+        received = broadcast_all(values, root_rank, name, process_set) if variables else []
+        assigned = [variable.assign(value) for variable, value in zip(variables, received)]
+    return None if is_eager else tf.group(*assigned, *checks)
 
 
 def _expect_equal_number(name: str, number: int, process_set: ProcessSet) -> Any:

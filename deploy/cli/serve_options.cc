@@ -51,8 +51,7 @@ constexpr ServeSetting kSettings[] = {
      &O::tls_key},
     {"--client-ca", "FARANDOLE_CLIENT_CA", "FILE", "",
      "Authorities of clients' certificates, PEM, by which services and people prove themselves in place of a token; a "
-     "new "
-     "file is taken without a restart; by default no client is asked for a certificate",
+     "new file is taken without a restart; by default no client is asked for a certificate",
      &O::client_ca},
     {"--trust-domain", "FARANDOLE_TRUST_DOMAIN", "NAME", "",
      "The trust domain of the SPIFFE IDs in clients' certificates: spiffe://NAME/tenant/TENANT/ROLE; with --client-ca",

@@ -102,8 +102,7 @@ constexpr MetricRow kRows[] = {
      "Signed tokens that were examined: accepted, or why not; a token that was found good is not examined again."},
     {kCounter, "farandole_client_certificates_total", "result",
      "Clients' certificates that were examined in place of a token: accepted, or what was wrong with them (name, "
-     "tenant, "
-     "expired); one that was found good is not examined again."},
+     "tenant, expired); one that was found good is not examined again."},
     {kCounter, "farandole_client_authorities_total", "result",
      "New contents of --client-ca: used, or refused and the ones before kept."},
     {kCounter, "farandole_issuer_fetches_total", "issuer, result", "Requests for an issuer's keys: fetched or failed."},

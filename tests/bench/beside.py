@@ -79,9 +79,7 @@ def _from_c(cell: Cell, checkout: Checkout) -> float:
     result = groups.farandole_bench(
         cell.size, cell.count_bytes, cell.tensors, SECONDS, cell.dtype, arena=cell.kind == "arena", checkout=checkout
     )
-    if result["wrong"]:
-        raise BenchError(f"{checkout.root}: {result['wrong']} elements are wrong after {cell.label}")
-    return result["median_us"] / 1e6
+    return measuring.seconds_of(str(checkout.root), cell, result)
 
 
 def measure(checkouts: Dict[str, Checkout]) -> List[Row]:

@@ -61,13 +61,14 @@ def _natives(cell: Cell, seconds: float) -> Dict[str, Callable[[], float]]:
     if cell.dtype == "f32" and groups.has_openmpi_headers():
         calls["openmpi-c"] = lambda: groups.openmpi_c(*shape)
 
-    def seconds_of(name: str, call: Callable[[], Dict[str, Any]]) -> float:
-        result = call()
-        if result["wrong"]:
-            raise BenchError(f"{name}: {result['wrong']} elements are wrong after {cell.label}")
-        return result["median_us"] / 1e6
+    return {name: lambda name=name, call=call: seconds_of(name, cell, call()) for name, call in calls.items()}
 
-    return {name: lambda name=name, call=call: seconds_of(name, call) for name, call in calls.items()}
+
+def seconds_of(name: str, cell: Cell, result: Dict[str, Any]) -> float:
+    """The median of a native program's result, whose sums are right."""
+    if result["wrong"]:
+        raise BenchError(f"{name}: {result['wrong']} elements are wrong after {cell.label}")
+    return result["median_us"] / 1e6
 
 
 def alternate(calls: Dict[str, Callable[[], float]], rounds: int) -> Times:

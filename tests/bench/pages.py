@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 import groups
 import machine
@@ -31,7 +31,7 @@ import report
 from coordinators import Coordinator
 from gates import Gate
 from groups import FARANDOLE, PYTHON, RANKS, ROOT, BenchError
-from programs_run import Program
+from programs_run import Program, running
 
 sys.path.append(str(ROOT / "tests" / "integration" / "programs"))
 from at_gate import wait_at  # noqa: E402  pylint: disable=wrong-import-position
@@ -66,13 +66,8 @@ class Phase(NamedTuple):
     """That the pages got."""
 
 
-@contextlib.contextmanager
-def _running(command: Sequence[str], directory: pathlib.Path) -> Iterator[Program]:
-    program = Program(command, directory, groups.environment({}))
-    try:
-        yield program
-    finally:
-        program.kill_all()
+def _running(command: Sequence[str], directory: pathlib.Path) -> ContextManager[Program]:
+    return running(command, directory, groups.environment({}))
 
 
 def _make_token(coordinator: Coordinator, directory: pathlib.Path) -> str:

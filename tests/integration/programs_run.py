@@ -1,5 +1,6 @@
 """Programs that tests start, watch, kill, and hold to leaving nothing behind."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -7,7 +8,7 @@ import subprocess
 import threading
 import time
 import uuid
-from typing import Dict, List, Sequence, Set
+from typing import Dict, Iterator, List, Sequence, Set
 
 from processes import kill_marked, marked, wait_for_end
 
@@ -152,6 +153,16 @@ class Program:
         """Ends it with all its descendants."""
         kill_marked(MARK, self._mark, SOON_SECONDS)
         self._process.wait(SOON_SECONDS)
+
+
+@contextlib.contextmanager
+def running(command: Sequence[str], directory: pathlib.Path, environment: Dict[str, str]) -> Iterator[Program]:
+    """A program that is ended with all its descendants."""
+    program = Program(command, directory, environment)
+    try:
+        yield program
+    finally:
+        program.kill_all()
 
 
 def _describe(pid: int) -> str:

@@ -51,8 +51,8 @@ constexpr TextSetting kCaFile = {"FARANDOLE_CA_FILE", "",
                                  "file with the certificates (PEM) that the coordinator's descends from; none: no TLS"};
 constexpr TextSetting kCertFile = {"FARANDOLE_CERT_FILE", "",
                                    "file with the certificate (PEM) by which the worker proves itself to the "
-                                   "coordinator; where there is a token as well, "
-                                   "the token counts; none: by the token alone"};
+                                   "coordinator; where there is a token as well, the token counts; none: by "
+                                   "the token alone"};
 constexpr TextSetting kKeyFile = {"FARANDOLE_KEY_FILE", "",
                                   "file with that certificate's key (PEM), which not every user of the host may read"};
 constexpr TextSetting kJob = {"FARANDOLE_JOB", "job", "the job's name"};

@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from typing import Iterator, List
 
 import tape
 
@@ -23,7 +22,7 @@ sys.path.append(str(HERE.parent))
 # pylint: disable=wrong-import-position
 from coordinators import Coordinator  # noqa: E402
 from gates import Gate  # noqa: E402
-from programs_run import Program  # noqa: E402
+from programs_run import running  # noqa: E402
 
 HOST = "recorded"
 JOB = "upgraded"
@@ -31,20 +30,11 @@ JOB = "upgraded"
 PLACE = pathlib.Path("/tmp/farandole-tape")
 
 
-@contextlib.contextmanager
-def _running(command: List[str], name: str) -> Iterator[Program]:
-    program = Program(command, PLACE / name, {})
-    try:
-        yield program
-    finally:
-        program.kill_all()
-
-
 def _pack(state: pathlib.Path, path: pathlib.Path) -> None:
     """The state directory, without the files that RocksDB writes for people."""
     with tarfile.open(path, "w:gz") as packed:
         for each in sorted(state.rglob("*")):
-            if each.is_file() and not re.fullmatch(r"LOG.*|OPTIONS-.*|LOCK|.*\.log\.txt", each.name):
+            if each.is_file() and not re.fullmatch(r"LOG.*|OPTIONS-.*|LOCK", each.name):
                 info = packed.gettarinfo(str(each), str(each.relative_to(state)))
                 info.uid = info.gid = 0
                 info.uname = info.gname = ""
@@ -60,18 +50,18 @@ def record(venv: pathlib.Path, made: pathlib.Path) -> None:
     with contextlib.ExitStack() as stack:
         gate = Gate(PLACE / "gate")
         stack.callback(gate.close)
-        first = Coordinator(stack.enter_context(_running([*serve, "127.0.0.1:0"], "first")), state)
+        first = Coordinator(stack.enter_context(running([*serve, "127.0.0.1:0"], PLACE / "first", {})), state)
         proxy = tape.Proxy(first.address)
         stack.callback(proxy.close)
         program = [str(venv / "bin" / "python"), str(HERE / "recorded_job.py"), str(gate), str(PLACE / "checkpoints")]
         run = [farandole, "run", "-np", "3", "--job", JOB, "--coordinator", proxy.address]
-        job = stack.enter_context(_running([*run, "--token-file", first.token_file, *program], "job"))
+        job = stack.enter_context(running([*run, "--token-file", first.token_file, *program], PLACE / "job", {}))
         for rank in range(3):
             job.expect(rf"\[{rank}\] warm")
         first.program.kill_all()
         _pack(state, made / "state.tar.gz")
         proxy.take()
-        again = stack.enter_context(_running([*serve, first.address], "again"))
+        again = stack.enter_context(running([*serve, first.address], PLACE / "again", {}))
         again.expect("everybody is back after the coordinator's restart")
         gate.let_through(3)
         job.require_end(0)

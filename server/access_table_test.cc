@@ -385,7 +385,8 @@ TEST_F(AccessTableTest, AJobInTheQueueIsForThoseWhomTheTableNames) {
   quota.set_max_workers(2);
   quota.set_idempotency_key("quota");
   ASSERT_TRUE(Client().SetQuota(quota).ok());
-  // "train" and "infer" have the two.
+  // "train" and "infer" have the two. Without a worker they would have them for half a minute only.
+  const auto train = Train("train", 1, tokens_.at(kOwnRun)), infer = Train("infer", 1, tokens_.at(kOtherRun));
   job_ = "waits";
   for (const google::protobuf::FileDescriptor* file :
        {v1::JoinRequest::descriptor()->file(), v1::GetJobRequest::descriptor()->file(),

@@ -265,7 +265,9 @@ TEST_F(CheckpointCommandTest, AWrongTokenIsNamedWithItsFile) {
 TEST_F(CheckpointCommandTest, OptionsThatContradictEachOtherAreRefused) {
   options_.source.coordinator = "127.0.0.1:1";
   EXPECT_EQ(List(), 2);
-  EXPECT_EQ(err_.str(), "farandole checkpoint: --coordinator needs a --token-file with a token that it accepts\n");
+  EXPECT_EQ(err_.str(),
+            "farandole checkpoint: --coordinator needs a --token-file with a token that it accepts, or a "
+            "certificate: --cert and --key\n");
   options_.source.state_dir = root_;
   EXPECT_EQ(List(), 2);
   options_.source = CatalogueSource();

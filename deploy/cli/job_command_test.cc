@@ -254,7 +254,9 @@ TEST_F(JobCommandTest, SourcesThatContradictEachOtherAreRefused) {
   command_.source.state_dir.clear();
   command_.source.token_file.clear();
   EXPECT_EQ(List(), 2);
-  EXPECT_EQ(said_, "farandole job: --coordinator needs a --token-file with a token that it accepts\n");
+  EXPECT_EQ(said_,
+            "farandole job: --coordinator needs a --token-file with a token that it accepts, or a "
+            "certificate: --cert and --key\n");
 }
 
 TEST_F(JobCommandTest, ACoordinatorThatIsGoneIsNamed) {

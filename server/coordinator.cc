@@ -363,7 +363,7 @@ class Coordinator::Parts {
   static HttpIdentity IdentityFor(const Access& access) {
     HttpAccess sees = IsOfCluster(access.role) ? HttpAccess::kAllTenants : HttpAccess::kTenant;
     if (Has(access.role, Right::kSeeMetrics)) sees = HttpAccess::kAdmin;
-    return {sees, access.tenant, access.Text(), access.role, access.token_id};
+    return {sees, access.tenant, access.Text(), access.role, access.token_id, access.signer, access.subject};
   }
 
   bool HasSignIn() const {

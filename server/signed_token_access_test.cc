@@ -47,6 +47,22 @@ class SignedTokenAccessTest : public CoordinatorFixture {
     return issuer_.Sign(claims);
   }
 
+  static v1::CreateJobRequest LaunchOf(const std::string& job) {
+    v1::CreateJobRequest request;
+    request.set_job(job);
+    request.mutable_launch()->set_nonce("0123456789abcdef");
+    request.mutable_launch()->set_who("a test");
+    request.set_most_workers(1);
+    return request;
+  }
+
+  std::string Audit() const {
+    std::stringstream audit;
+    for (const auto& file : std::filesystem::directory_iterator(options_.state_dir + "/audit"))
+      audit << std::ifstream(file.path()).rdbuf();
+    return audit.str();
+  }
+
   TestIssuer issuer_;
   std::string directory_;
 };
@@ -68,13 +84,8 @@ TEST_F(SignedTokenAccessTest, AStreamEndsWithinASecondOfItsTokensExpiry) {
 TEST_F(SignedTokenAccessTest, ARunOutlivesTheTokenThatLaunchedIt) {
   Start();
   const std::string token = Sign("launcher", absl::Seconds(4));
-  v1::CreateJobRequest request;
-  request.set_job("train");
-  request.mutable_launch()->set_nonce("0123456789abcdef");
-  request.mutable_launch()->set_who("a test");
-  request.set_most_workers(1);
   TestClient launcher(coordinator_->address(), token);
-  const auto created = launcher.CreateJob(request);
+  const auto created = launcher.CreateJob(LaunchOf("train"));
   ASSERT_TRUE(created.ok()) << created.status();
   const auto workers = Train("train", 1, created->token());
   const absl::Time end = SteadyNow() + absl::Seconds(kTestDeadlineSeconds);
@@ -88,11 +99,8 @@ TEST_F(SignedTokenAccessTest, ARunOutlivesTheTokenThatLaunchedIt) {
   TestClient again(coordinator_->address(), Sign("launcher", absl::Minutes(5)));
   const absl::Status aborted = again.AbortJob(abort);
   EXPECT_TRUE(aborted.ok()) << aborted;
-  std::stringstream audit;
-  for (const auto& file : std::filesystem::directory_iterator(options_.state_dir + "/audit"))
-    audit << std::ifstream(file.path()).rdbuf();
-  EXPECT_THAT(audit.str(), HasSubstr("\"kind\":\"signed token\""));
-  EXPECT_THAT(audit.str(), HasSubstr("\"issuer\":\"corp\",\"subject\":\"launcher\""));
+  EXPECT_THAT(Audit(), HasSubstr("\"kind\":\"signed token\""));
+  EXPECT_THAT(Audit(), HasSubstr("\"issuer\":\"corp\",\"subject\":\"launcher\""));
 }
 
 TEST_F(SignedTokenAccessTest, ItIsTakenOverHttpToo) {
@@ -102,6 +110,21 @@ TEST_F(SignedTokenAccessTest, ItIsTakenOverHttpToo) {
   EXPECT_EQ(metrics.result_int(), 200u);
   EXPECT_THAT(metrics.body(), HasSubstr("farandole_signed_tokens_total{issuer=\"corp\",result=\"accepted\"}"));
   EXPECT_EQ(HttpGet(coordinator_->http_address(), "/metrics", token + "x").result_int(), 401u);
+}
+
+TEST_F(SignedTokenAccessTest, AChangeOverHttpIsAuditedWithItsSubject) {
+  Start();
+  const std::string token = Sign("launcher", absl::Minutes(5));
+  const auto created = TestClient(coordinator_->address(), token).CreateJob(LaunchOf("train"));
+  ASSERT_TRUE(created.ok()) << created.status();
+  const auto workers = Train("train", 1, created->token());
+  EXPECT_EQ(HttpAsk("POST", coordinator_->http_address(), "/api/v1/jobs/train/abort", token).result_int(), 200u);
+  const std::string audit = Audit();
+  const size_t at = audit.find("POST /api/v1/jobs/*/abort");
+  ASSERT_NE(at, std::string::npos) << audit;
+  const std::string line = audit.substr(audit.rfind('\n', at) + 1, audit.find('\n', at) - audit.rfind('\n', at) - 1);
+  EXPECT_THAT(line, HasSubstr("\"kind\":\"signed token\""));
+  EXPECT_THAT(line, HasSubstr("\"issuer\":\"corp\",\"subject\":\"launcher\""));
 }
 
 TEST_F(SignedTokenAccessTest, AWrongFileEndsTheStart) {

@@ -71,6 +71,9 @@ struct HttpIdentity {
   // The number of the token's role, and its id: for routes that change something. The edge does not look at them.
   int role = 0;
   std::string token_id = {};
+  // Of a signed token: its issuer's name and its subject; else "".
+  std::string signer = {};
+  std::string subject = {};
 };
 
 // The sender of a request. The edge answers with the refusal, if there is one, and does not look at the request.

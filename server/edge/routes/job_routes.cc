@@ -74,7 +74,9 @@ absl::StatusOr<v1::JobSummary> FindJob(const JobRegistry* registry, const JobKey
 absl::StatusOr<JobAction> AdmitCall(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity,
                                     Right right, absl::string_view path) {
   if (IsFromElsewhere(request)) return absl::PermissionDeniedError("this request came from another site");
-  const Access access{identity.tenant, static_cast<v1::Role>(identity.role), identity.token_id};
+  Access access{identity.tenant, static_cast<v1::Role>(identity.role), identity.token_id};
+  access.signer = identity.signer;
+  access.subject = identity.subject;
   if (!Has(access.role, right))
     return absl::PermissionDeniedError(absl::StrCat(access.Text(), " may not ", Describe(right)));
   const absl::StatusOr<JobKey> key = JobOf(router, request, access);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/edge/process_memory.h"
 #include "server/loop/job_rows.h"
 #include "server/registry/row_kinds.h"
 #include "server/store/store_wait.h"
@@ -18,6 +19,8 @@ namespace {
 // Jobs, and rows, of one step.
 constexpr size_t kAtOnce = 100;
 constexpr absl::Duration kBetweenSteps = absl::Milliseconds(100);
+// Messages of many parts leave holes in all of the allocator's arenas, each time in others.
+constexpr uint64_t kMostFreedBytes = 64 << 20;
 
 }  // namespace
 
@@ -36,6 +39,7 @@ void Sweeper::Run() {
   bool has_more = false;
   do {
     if (!has_more) MeasureTenants();
+    if (!has_more) ReturnFreedMemory(kMostFreedBytes);
     has_more = DeleteOverdue();
     if (!has_more) ForgetDeleted();
     if (!has_more) has_more = rows_.answers->ForgetBefore(absl::Now() - retention_.answers, kAtOnce) == kAtOnce;

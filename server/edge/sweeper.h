@@ -15,8 +15,9 @@
 namespace farandole {
 
 // Has jobs deleted that have been kept long enough, and forgets deleted ones, and answers to repeated calls, in time.
-// Measures what each tenant has in the store. Each job decides itself whether it may go: it may have begun anew. It
-// works in small steps with rests between them, so that running jobs do not wait for it. Owned by the coordinator.
+// Measures what each tenant has in the store. Gives memory that messages have left free back to the system. Each job
+// decides itself whether it may go: it may have begun anew. It works in small steps with rests between them, so that
+// running jobs do not wait for it. Owned by the coordinator.
 class Sweeper {
  public:
   struct Rows {

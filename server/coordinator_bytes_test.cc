@@ -1,6 +1,7 @@
 // The bounds of what a coordinator holds in memory for a tenant: who is refused, with which words, and who is not.
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -41,6 +42,17 @@ class CoordinatorBytesTest : public CoordinatorFixture {
   }
   static std::string Held(const std::string& tenant, const std::string& kind) {
     return absl::StrCat("farandole_held_bytes{kind=\"", kind, "\",tenant=\"", tenant, "\"}");
+  }
+
+  // States a known name so often, and reads the answers: how many came, and how long it took.
+  static std::pair<int, absl::Duration> Exchange(TestWorker& worker, int times) {
+    const absl::Time begin = SteadyNow();
+    for (int i = 0; i < times; ++i) EXPECT_TRUE(worker.Send(worker.ReadyFor("known", {4, 8})));
+    int answers = 0;
+    for (int i = 0; i < times; ++i) {
+      answers += worker.Await([](const v1::CoordinatorMessage& one) { return one.has_slot_assigned(); }).ok() ? 1 : 0;
+    }
+    return {answers, SteadyNow() - begin};
   }
 
   // A tensor of as many shapes; each takes some 60 bytes in memory.
@@ -121,6 +133,52 @@ TEST_F(CoordinatorBytesTest, AWorkerThatDoesNotReadIsCutOffAndMayComeBack) {
   workers[0]->Attach(1);
   AgreeOn("after", workers);
   Leave(workers);
+}
+
+TEST_F(CoordinatorBytesTest, ATenantThatSendsTooFastIsReadMoreSlowlyAndLosesNothing) {
+  options_.bytes.tenant_rate = 64 << 10;
+  Start();
+  const std::string greedy = TokenOf("greedy"), quiet = TokenOf("quiet");
+  const auto workers = Train("train", 1, greedy);
+  AgreeOn("known", workers);
+  const int before = Exchange(*workers[0], 20).first;
+  EXPECT_EQ(before, 20);
+  // The burst is half a minute's worth, 2 MiB.
+  int sent = 20;
+  for (; sent < 1000 && ClientOf(greedy).GetJob("train").ok(); sent += 20) Exchange(*workers[0], 20);
+  EXPECT_GT(sent, 200);
+  EXPECT_LT(sent, 1000);
+  const auto [answers, took] = Exchange(*workers[0], 20);
+  EXPECT_EQ(answers, 20) << "a message is lost";
+  EXPECT_GT(took, absl::Milliseconds(600)) << "4 KiB and more each, at 64 KiB a second";
+  const absl::Status refused = ClientOf(greedy).GetJob("train").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("tenant greedy sends more than 0.0625 MiB of messages in a second "
+                        "(--tenant-mib-per-s), so calls that look are not answered"));
+  EXPECT_TRUE(Client().GetJob("train", "greedy").ok()) << "root may look into it";
+  EXPECT_GT(Metric("farandole_paced_messages_total{tenant=\"greedy\"}"), 0);
+  const auto others = Train("train", 1, quiet);
+  AgreeOn("known", others);
+  EXPECT_LT(Exchange(*others[0], 20).second, absl::Milliseconds(600));
+  EXPECT_EQ(Metric("farandole_paced_messages_total{tenant=\"quiet\"}"), 0);
+  // The bucket fills.
+  const absl::Time until = SteadyNow() + absl::Seconds(kTestDeadlineSeconds);
+  while (!ClientOf(greedy).GetJob("train").ok() && SteadyNow() < until) {
+  }
+  EXPECT_TRUE(ClientOf(greedy).GetJob("train").ok());
+}
+
+TEST_F(CoordinatorBytesTest, AStreamIsReadTwiceASecondHoweverMuchItsTenantHasSent) {
+  options_.bytes.tenant_rate = 1 << 10;
+  Start();
+  const auto workers = Train("train", 1);
+  AgreeOn("known", workers);
+  Exchange(*workers[0], 8);
+  const auto [answers, took] = Exchange(*workers[0], 4);
+  EXPECT_EQ(answers, 4);
+  EXPECT_GT(took, absl::Seconds(1.4));
+  EXPECT_LT(took, absl::Seconds(12)) << "at the tenant's pace it would be 16 s and more";
 }
 
 }  // namespace

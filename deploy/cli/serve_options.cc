@@ -97,6 +97,10 @@ constexpr ServeSetting kSettings[] = {
      nullptr, &O::queued_mib, 8, kMostMib},
     {"--kept-mib", "FARANDOLE_KEPT_MIB", "MiB", "2048", "Memory of what all tenants' jobs keep, likewise", nullptr,
      &O::kept_mib, 8, kMostMib},
+    {"--tenant-mib-per-s", "FARANDOLE_TENANT_MIB_PER_S", "MiB", "16",
+     "How fast one tenant's messages are read, in MiB a second as they lie in memory, after a burst of 32 times as "
+     "much",
+     nullptr, &O::tenant_mib_per_s, 1, kMostMib},
     {"--drain-grace-ms", "FARANDOLE_DRAIN_GRACE_MS", "ms", "20000",
      "How long jobs may go on after SIGTERM or SIGINT; a second signal ends this grace period at once", nullptr,
      &O::drain_grace_ms, 0, kDayMs},
@@ -223,6 +227,7 @@ absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& opti
   coordinator.bytes.tenant_queued = static_cast<int64_t>(options.tenant_queued_mib) << 20;
   coordinator.bytes.tenant_kept = static_cast<int64_t>(options.tenant_kept_mib) << 20;
   coordinator.bytes.queued = static_cast<int64_t>(options.queued_mib) << 20;
+  coordinator.bytes.tenant_rate = static_cast<int64_t>(options.tenant_mib_per_s) << 20;
   coordinator.bytes.kept = static_cast<int64_t>(options.kept_mib) << 20;
   coordinator.retention.jobs = options.keep_ended_jobs;
   coordinator.retention.age = absl::Hours(24 * options.keep_ended_days);

@@ -44,6 +44,7 @@ struct ServeOptions {
   uint64_t tenant_kept_mib = 0;
   uint64_t queued_mib = 0;
   uint64_t kept_mib = 0;
+  uint64_t tenant_mib_per_s = 0;
   uint64_t drain_grace_ms = 0;
 };
 

@@ -19,6 +19,7 @@ ByteAccount::Limits Part(const ByteAccount::Limits& whole, int64_t divisor) {
 
 ByteLedger::ByteLedger(const ByteLimits& limits)
     : tenant_limits_(LimitsOf(limits.tenant_queued, limits.tenant_kept)),
+      tenant_rate_(limits.tenant_rate),
       process_(std::make_shared<ByteAccount>("this coordinator", LimitsOf(limits.queued, limits.kept), nullptr)) {}
 
 std::shared_ptr<ByteAccount> ByteLedger::TenantLocked(const std::string& tenant) {
@@ -52,6 +53,18 @@ std::shared_ptr<ByteAccount> ByteLedger::Job(const std::string& tenant, const st
 std::shared_ptr<ByteAccount> ByteLedger::Stream(const std::string& tenant, const std::string& job) {
   return std::make_shared<ByteAccount>(absl::StrCat("a worker of job ", job, " of tenant ", tenant),
                                        Part(tenant_limits_, 4), Job(tenant, job));
+}
+
+std::shared_ptr<Pace> ByteLedger::PaceOf(const std::string& tenant) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::shared_ptr<Pace>& pace = paces_[tenant];
+  if (pace == nullptr) pace = std::make_shared<Pace>(tenant_rate_, kPaceBurstSeconds * tenant_rate_);
+  return pace;
+}
+
+void ByteLedger::ForEachPace(const std::function<void(const std::string&, const Pace&)>& look) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [name, pace] : paces_) look(name, *pace);
 }
 
 void ByteLedger::ForEachTenant(const std::function<void(const std::string&, const ByteAccount&)>& look) const {

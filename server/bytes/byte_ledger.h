@@ -12,11 +12,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "server/bytes/byte_account.h"
+#include "server/bytes/pace.h"
 
 namespace farandole {
 
 // The most bytes that a tenant's jobs may have in memory, and all tenants' together. One job may have half of its
-// tenant's, one stream a quarter.
+// tenant's, one stream a quarter. And how fast a tenant's messages are read.
 struct ByteLimits {
   // Messages on their way to the jobs; as much again may be on its way to workers.
   int64_t tenant_queued = 64 << 20;
@@ -24,7 +25,14 @@ struct ByteLimits {
   int64_t tenant_kept = 256 << 20;
   int64_t queued = 512 << 20;
   int64_t kept = int64_t{2} << 30;
+  // Bytes of a tenant's messages that are read in a second, after a burst (kPaceBurstSeconds).
+  int64_t tenant_rate = 16 << 20;
 };
+
+// A tenant that was quiet for so long may send at once what it would have sent since: the names of a large model, say.
+inline constexpr int64_t kPaceBurstSeconds = 32;
+// Each message and each call costs so much more than its bytes.
+inline constexpr int64_t kPaceMessageBytes = 4 << 10;
 
 // The bytes that the coordinator holds on behalf of each tenant and job (decision 30). Accounts are made when they are
 // asked for first. Those of tenants stay, since their number has a bound; those of jobs go with their last charge.
@@ -40,9 +48,16 @@ class ByteLedger {
   // A new account for one stream of the job.
   std::shared_ptr<ByteAccount> Stream(const std::string& tenant, const std::string& job);
 
+  // How fast the tenant's messages are read.
+  std::shared_ptr<Pace> PaceOf(const std::string& tenant);
+
+  int64_t tenant_rate() const { return tenant_rate_; }
+
   const ByteAccount& process() const { return *process_; }
   // Calls `look` with each tenant that had bytes since the start, by name; `look` must not call the ledger.
   void ForEachTenant(const std::function<void(const std::string&, const ByteAccount&)>& look) const;
+  // Calls `look` with each tenant that has sent something, by name; `look` must not call the ledger.
+  void ForEachPace(const std::function<void(const std::string&, const Pace&)>& look) const;
   // Accounts of jobs that are kept.
   size_t jobs() const;
 
@@ -52,10 +67,12 @@ class ByteLedger {
   std::shared_ptr<ByteAccount> TenantLocked(const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ByteAccount::Limits tenant_limits_;
+  const int64_t tenant_rate_;
   const std::shared_ptr<ByteAccount> process_;
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<ByteAccount>> tenants_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<Pace>> paces_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, std::string>, std::weak_ptr<ByteAccount>> jobs_ ABSL_GUARDED_BY(mutex_);
   // With so many jobs, those that have gone are forgotten.
   size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = kLeastSweep;

@@ -1,8 +1,10 @@
 #include "server/edge/attach_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/steady_time.h"
 #include "grpc/support/time.h"
 #include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/status.h"
@@ -19,11 +21,13 @@ constexpr absl::Duration kCloseDeadline = absl::Seconds(10);
 
 // A worker that comes back before its old stream's end was seen has two for a while.
 constexpr size_t kStreamsPerWorker = 2;
-// A stream that waits for room looks by itself once in so long.
+// A stream that waits for room looks by itself once in so long; and one whose tenant sends too fast waits no longer, so
+// that its workers' signs of life come in time.
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 // A worker for which more waits does not keep up; where its job or its tenant has no room, its stream is ended.
 constexpr int64_t kBacklogBytes = 16 << 10;
-// Until a worker whose stream was ended for want of room may attach again.
+// Timers are no finer.
+constexpr absl::Duration kShortestPause = absl::Milliseconds(1);
 
 gpr_timespec SpanOf(absl::Duration delay) { return gpr_time_from_nanos(absl::ToInt64Nanoseconds(delay), GPR_TIMESPAN); }
 
@@ -60,9 +64,20 @@ void AttachStream::TakeIn() {
   absl::Status status = MakeRoom(&charge);
   // A stream without its hello is no proof that its worker lives, which would wait for an answer.
   if (RetryDelayOf(status).has_value() && !incoming_.has_hello()) return Pause();
+  const int64_t bytes = charge.bytes();
   if (status.ok()) status = Receive(std::move(charge));
   if (!status.ok()) return Fail(status);
-  StartRead(&incoming_);
+  ReadOn(bytes);
+}
+
+void AttachStream::ReadOn(int64_t bytes) {
+  const absl::Duration wait =
+      pace_ == nullptr ? absl::ZeroDuration() : pace_->Take(kPaceMessageBytes + bytes, SteadyNow());
+  if (wait < kShortestPause) {
+    StartRead(&incoming_);
+  } else {
+    ResumeAfter(std::min(wait, kLongestPause));
+  }
 }
 
 absl::Status AttachStream::MakeRoom(ByteCharge* charge) {
@@ -84,16 +99,20 @@ void AttachStream::Pause() {
                                                 account_->limit(BytePool::kPaused), " bytes of a stream are the most")),
                                kRetryWhenFull));
   }
-  const auto resume = [weak = weak_from_this()](bool) {
-    if (const std::shared_ptr<AttachStream> stream = weak.lock()) stream->Resume();
-  };
-  const auto alarm = std::make_shared<grpc::Alarm>();
-  room_alarm_ = alarm;
-  alarm->Set(SpanOf(kLongestPause), resume);
-  // Its callback comes at once when it is cancelled.
+  is_full_ = true;
+  const std::shared_ptr<grpc::Alarm> alarm = ResumeAfter(kLongestPause);
   account_->AwaitRoom(BytePool::kQueued, bytes, alarm, [weak = std::weak_ptr<grpc::Alarm>(alarm)] {
     if (const std::shared_ptr<grpc::Alarm> waiting = weak.lock()) waiting->Cancel();
   });
+}
+
+std::shared_ptr<grpc::Alarm> AttachStream::ResumeAfter(absl::Duration delay) {
+  const auto alarm = std::make_shared<grpc::Alarm>();
+  resume_alarm_ = alarm;
+  alarm->Set(SpanOf(delay), [weak = weak_from_this()](bool) {
+    if (const std::shared_ptr<AttachStream> stream = weak.lock()) stream->Resume();
+  });
+  return alarm;
 }
 
 void AttachStream::Resume() {
@@ -104,11 +123,11 @@ void AttachStream::Resume() {
     ++resuming_;
     is_broken = context_->IsCancelled();
   }
-  if (is_broken) {
+  if (std::exchange(is_full_, false) && !is_broken) {
+    TakeIn();
+  } else {
     paused_.Release();
     StartRead(&incoming_);
-  } else {
-    TakeIn();
   }
   {
     absl::MutexLock lock(&mutex_);
@@ -136,7 +155,10 @@ absl::Status AttachStream::Identify(const v1::Hello& hello) {
   if (!key.ok()) return key.status();
   if (absl::Status status = CheckProof(hello.incarnation(), hello.secret()); !status.ok()) return status;
   key_ = *std::move(key);
-  if (router_->bytes() != nullptr) account_ = router_->bytes()->Stream(key_.tenant, key_.job);
+  if (router_->bytes() != nullptr) {
+    account_ = router_->bytes()->Stream(key_.tenant, key_.job);
+    pace_ = router_->bytes()->PaceOf(key_.tenant);
+  }
   return absl::OkStatus();
 }
 

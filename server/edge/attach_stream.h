@@ -28,7 +28,8 @@ namespace farandole {
 // OnDone it is an empty shell in which nothing happens. Messages go to the mailbox of the job that `hello` named.
 //
 // Where the job's account has no room for a message (ByteLedger), the stream reads no further until there is, and so
-// the worker's own queue fills.
+// the worker's own queue fills. It does so too where the tenant sends faster than it may (Pace), for half a second at
+// the most: a worker that sends is not taken for silent.
 //
 // Ends by the job's CloseStream, or by itself: RESOURCE_EXHAUSTED if a queue is full (the worker may attach again,
 // after the time that the status says) or if a message is larger than what one may have, INVALID_ARGUMENT if the first
@@ -56,6 +57,8 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
 
   // Incoming; OnReadDone and Resume call it, never both at once.
   void TakeIn();
+  // Reads the next message, at once or when the tenant may send it.
+  void ReadOn(int64_t bytes);
   // Finds out whose the stream is.
   absl::Status Identify(const v1::Hello& hello);
   // Makes room for the message that has come.
@@ -64,6 +67,8 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   absl::Status Receive(ByteCharge charge);
   // Reads on when there is room.
   void Pause();
+  // Has Resume called after the delay; returns the alarm that does so, and does so at once when it is cancelled.
+  std::shared_ptr<grpc::Alarm> ResumeAfter(absl::Duration delay);
   void Resume() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnReadsEnded();
 
@@ -88,7 +93,9 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   JobKey key_;
   // Null: nothing is charged. Shared with its charges.
   std::shared_ptr<ByteAccount> account_;
-  // Of the message that waits for room.
+  std::shared_ptr<Pace> pace_;
+  // `incoming_` waits for room; its bytes.
+  bool is_full_ = false;
   ByteCharge paused_;
 
   absl::Mutex mutex_;
@@ -112,7 +119,7 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   grpc::Alarm hello_alarm_;
   grpc::Alarm close_alarm_;
   // Of the present pause; shared with the account, which wakes it.
-  std::shared_ptr<grpc::Alarm> room_alarm_;
+  std::shared_ptr<grpc::Alarm> resume_alarm_;
 };
 
 }  // namespace farandole

@@ -6,12 +6,18 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/retry/retry_delay.h"
+#include "base/steady_time.h"
+#include "grpc/support/time.h"
+#include "grpcpp/alarm.h"
 #include "server/edge/caller/caller.h"
 #include "server/loop/event_bytes.h"
 
 namespace farandole {
 namespace {
 
+// A client that asks again at once, whatever the refusal says, costs little.
+constexpr absl::Duration kRefusalDelay = absl::Milliseconds(200);
 constexpr size_t kMaxJobNameBytes = 128;
 // Of a job's name, at the beginning of the names of its parts (worker/launch/part_name.cc).
 constexpr size_t kMostParentBytes = 87;
@@ -47,7 +53,26 @@ absl::StatusOr<Access> CallRouter::AuthenticateWorker(const grpc::CallbackServer
   if (access.ok() && !access->IsOfRun() && !Has(access->role, right))
     access = absl::PermissionDeniedError(absl::StrCat(access->Text(), " may not ", Describe(right)));
   if (!access.ok()) metrics_->CountDeniedCall();
+  if (absl::Status pace = access.ok() ? TakePace(*access, right) : absl::OkStatus(); !pace.ok()) return pace;
   return access;
+}
+
+absl::Status CallRouter::TakePace(const Access& access, Right right) {
+  // Roles of the cluster can find out why the coordinator is busy.
+  if (bytes_ == nullptr || IsOfCluster(access.role)) return absl::OkStatus();
+  const std::shared_ptr<Pace> pace = bytes_->PaceOf(access.tenant);
+  const absl::Time now = SteadyNow();
+  // Those that are refused take nothing: their sender may look again when the streams' messages are paid for.
+  if (right != Right::kView || pace->Wait(now) == absl::ZeroDuration()) {
+    pace->Take(kPaceMessageBytes, now);
+    return absl::OkStatus();
+  }
+  return WithRetryDelay(
+      absl::ResourceExhaustedError(absl::StrCat(
+          "tenant ", access.tenant, " sends more than ", static_cast<double>(bytes_->tenant_rate()) / (1 << 20),
+          " MiB of messages in a second (--tenant-mib-per-s), so calls that look are not answered; retry in ",
+          absl::FormatDuration(kRetryWhenFull))),
+      kRetryWhenFull);
 }
 
 absl::StatusOr<JobKey> CallRouter::KeyOf(const grpc::CallbackServerContext& context, Right right,
@@ -75,7 +100,17 @@ absl::StatusOr<JobKey> CallRouter::KeyFor(const Access& access, const std::strin
 
 grpc::ServerUnaryReactor* CallRouter::Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpc(status));
+  if (!RetryDelayOf(status).has_value()) {
+    reactor->Finish(ToGrpc(status));
+    return reactor;
+  }
+  // Deleted by its own callback, while gRPC holds what is behind it.
+  auto* alarm = new grpc::Alarm;
+  alarm->Set(gpr_time_from_nanos(absl::ToInt64Nanoseconds(kRefusalDelay), GPR_TIMESPAN),
+             [reactor, status, alarm](bool) {
+               reactor->Finish(ToGrpc(status));
+               delete alarm;
+             });
   return reactor;
 }
 

@@ -49,6 +49,7 @@ class CallRouter {
   // The owner of the call's token, or of its connection's certificate.
   //   UNAUTHENTICATED    neither is there, or what is there is not known
   //   PERMISSION_DENIED  its role has not this right, or it is a run's credential
+  //   RESOURCE_EXHAUSTED for Right::kView, with when to retry: the tenant sends faster than it may
   absl::StatusOr<Access> Authenticate(const grpc::CallbackServerContext& context, Right right);
   // The credential of a run, with which its workers make the calls that are theirs, or a token or a certificate with
   // this right.
@@ -75,7 +76,7 @@ class CallRouter {
   template <typename MakeEvent>
   void Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish);
 
-  // Answers a call at once.
+  // Answers a call: at once, or after a fifth of a second where the status says when to retry.
   static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status);
 
   // Of launches that wait, which answer in the place of their jobs. To be set before there are calls; outlives it.
@@ -97,6 +98,9 @@ class CallRouter {
   size_t stream_queue_limit() const { return stream_queue_limit_; }
 
  private:
+  // Charges a call to its owner's tenant. RESOURCE_EXHAUSTED with when to retry: a call that looks, of a tenant that
+  // sends faster than it may.
+  absl::Status TakePace(const Access& access, Right right);
   void Send(const JobKey& key, const std::function<Event(CallId)>& make_event, CallTable::Finish finish);
 
   const Tenants* const tenants_;

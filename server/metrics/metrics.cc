@@ -36,6 +36,7 @@ enum Row : size_t {
   kHeldBytes,
   kHeldRatio,
   kSheds,
+  kPacedMessages,
   kDeniedCalls,
   kRefusedConnections,
   kSignedTokens,
@@ -94,6 +95,8 @@ constexpr MetricRow kRows[] = {
     {kCounter, "farandole_sheds_total", "tenant, kind",
      "What was refused, left out or ended because a tenant had no room: messages that had to wait and calls (events), "
      "streams of workers that do not read (outgoing) or that send too much (paused), and what jobs would have kept."},
+    {kCounter, "farandole_paced_messages_total", "tenant",
+     "Messages after which a stream waited because its tenant sends faster than it may (`--tenant-mib-per-s`)."},
     {kCounter, "farandole_denied_calls_total", "",
      "Calls without a valid token or certificate, or without the right to what they ask."},
     {kCounter, "farandole_refused_connections_total", "",
@@ -177,6 +180,7 @@ Metrics::Metrics(absl::string_view version, absl::Time started)
       held_bytes_(&Gauges(kHeldBytes)),
       held_ratio_(&Gauges(kHeldRatio)),
       sheds_(&Counters(kSheds)),
+      paced_messages_(&Counters(kPacedMessages)),
       other_jobs_(&negotiation_->Add({{"tenant", ""}, {"job", ""}})) {
   AddTypes<v1::WorkerMessage>(Counters(kMessagesReceived), &received_);
   AddTypes<v1::CoordinatorMessage>(Counters(kMessagesSent), &sent_);
@@ -316,6 +320,10 @@ void Metrics::ShowBytes(const ByteLedger& ledger) {
   };
   show("", ledger.process());
   ledger.ForEachTenant(show);
+  ledger.ForEachPace([this](const std::string& tenant, const Pace& pace) {
+    prometheus::Counter& paced = paced_messages_->Add({{"tenant", tenant}});
+    paced.Increment(static_cast<double>(pace.waits()) - paced.Value());
+  });
 }
 
 void Metrics::ShowStore(bool is_writable) { store_writable_->Set(is_writable ? 1 : 0); }

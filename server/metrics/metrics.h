@@ -162,6 +162,7 @@ class Metrics {
   prometheus::Family<prometheus::Gauge>* held_bytes_;
   prometheus::Family<prometheus::Gauge>* held_ratio_;
   prometheus::Family<prometheus::Counter>* sheds_;
+  prometheus::Family<prometheus::Counter>* paced_messages_;
 
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   std::mutex mutex_;

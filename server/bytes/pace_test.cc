@@ -1,0 +1,60 @@
+#include "server/bytes/pace.h"
+
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+constexpr int64_t kRate = 1000;
+constexpr int64_t kBurst = 4000;
+const absl::Time kStart = absl::FromUnixSeconds(1000);
+
+TEST(PaceTest, ABurstIsFreeAndThenTheRateHolds) {
+  Pace pace(kRate, kBurst);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(pace.Take(1000, kStart), absl::ZeroDuration()) << i;
+  EXPECT_EQ(pace.waits(), 0u);
+  EXPECT_EQ(pace.Take(500, kStart), absl::Milliseconds(500));
+  EXPECT_EQ(pace.waits(), 1u);
+  EXPECT_EQ(pace.Take(500, kStart), absl::Seconds(1)) << "behind the one before it";
+  EXPECT_EQ(pace.Wait(kStart), absl::Seconds(1));
+  EXPECT_EQ(pace.Wait(kStart + absl::Seconds(2)), absl::ZeroDuration());
+}
+
+TEST(PaceTest, AStreamThatWaitsAsItIsToldGetsTheRate) {
+  Pace pace(kRate, kBurst);
+  absl::Time now = kStart;
+  int64_t taken = 0;
+  while (now < kStart + absl::Seconds(100)) {
+    now += pace.Take(10, now);
+    taken += 10;
+  }
+  EXPECT_NEAR(static_cast<double>(taken), kBurst + 100 * kRate, 20);
+}
+
+TEST(PaceTest, ItFillsUpWhileNothingComesAndNoFurther) {
+  Pace pace(kRate, kBurst);
+  EXPECT_EQ(pace.Take(kBurst, kStart), absl::ZeroDuration());
+  EXPECT_EQ(pace.Take(2000, kStart + absl::Seconds(2)), absl::ZeroDuration()) << "two seconds' worth";
+  EXPECT_EQ(pace.Take(1000, kStart + absl::Seconds(2)), absl::Seconds(1));
+  const absl::Time later = kStart + absl::Hours(24);
+  EXPECT_EQ(pace.Take(kBurst, later), absl::ZeroDuration());
+  EXPECT_EQ(pace.Take(1, later), absl::Milliseconds(1)) << "a day does not give more than a full bucket";
+}
+
+TEST(PaceTest, ThreadsTakeFromOneBucket) {
+  Pace pace(kRate, kBurst);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&pace] {
+      for (int j = 0; j < 1000; ++j) pace.Take(10, kStart);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(pace.Wait(kStart), absl::Seconds((40'000 - kBurst) / kRate));
+}
+
+}  // namespace
+}  // namespace farandole

@@ -3,6 +3,8 @@
 //   neighbours quiet ADDRESS TOKEN SECONDS   a job that trains, and prints how long its calls take, as JSON
 //   neighbours greedy ADDRESS TOKEN SECONDS  floods with tensors, measurements and calls, reads no answers, and prints
 //                                            what became of its streams
+//   neighbours hostile ADDRESS TOKEN SECONDS [HTTP]
+//                                            does what BeHostile does, and prints how it ended
 //
 // The coordinator's --silence-limit-ms has to be long: nobody here sends signs of life.
 #include <unistd.h>
@@ -25,6 +27,7 @@
 #include "base/steady_notification.h"
 #include "base/steady_time.h"
 #include "nlohmann/json.hpp"
+#include "server/testing/hostile.h"
 #include "server/testing/test_client.h"
 
 namespace farandole {
@@ -199,12 +202,20 @@ class Greed {
 
 int Main(int argc, char** argv) {
   int seconds = 0;
-  if (argc != 5 || !absl::SimpleAtoi(argv[4], &seconds)) {
-    std::cerr << "neighbours quiet|greedy ADDRESS TOKEN SECONDS\n";
+  if (argc < 5 || argc > 6 || !absl::SimpleAtoi(argv[4], &seconds)) {
+    std::cerr << "neighbours quiet|greedy|hostile ADDRESS TOKEN SECONDS [HTTP]\n";
     return 2;
   }
+  const std::string part = argv[1];
   const Where where = {argv[2], argv[3], SteadyNow() + absl::Seconds(seconds)};
-  return std::string(argv[1]) == "quiet" ? RunQuiet(where) : Greed(where).Run();
+  if (part == "quiet") return RunQuiet(where);
+  if (part == "greedy") return Greed(where).Run();
+  if (part != "hostile") {
+    std::cerr << "neighbours: no part is called " << part << "\n";
+    return 2;
+  }
+  std::cout << BeHostile({where.address, argc == 6 ? argv[5] : "", where.token, where.until}) << std::endl;
+  return 0;
 }
 
 }  // namespace

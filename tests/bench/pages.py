@@ -13,37 +13,30 @@ negotiations and messages that the coordinator answers (server/testing/neighbour
 import argparse
 import asyncio
 import contextlib
-import json
 import os
 import pathlib
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 import urllib.parse
-from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Tuple
 
 import groups
 import machine
 import report
-from coordinators import Coordinator
 from gates import Gate
-from groups import FARANDOLE, PYTHON, RANKS, ROOT, BenchError
-from programs_run import Program, running
+from groups import PYTHON, ROOT, BenchError
+from programs_run import running
+from tenants import CALLS, JOB, Calls, Shared, SteadyJob, Steps, percentile
 
 sys.path.append(str(ROOT / "tests" / "integration" / "programs"))
 from at_gate import wait_at  # noqa: E402  pylint: disable=wrong-import-position
 
 PAGE = ROOT / "docs" / "benchmarks" / "pages.md"
-NEIGHBOURS = ROOT / ".venv" / "lib" / "cpp" / "neighbours"
-JOB = "watched"
 PAGES = 300
 ROUNDS = 7
 PHASE_SECONDS = 8
-# Programs of the measurement send no signs of life.
-SILENCE_MS = 600_000
 # The kinds of phases: whose pages are open.
 NOBODYS, OTHERS, OWN = "no page", "pages of another coordinator", "pages of this one"
 KINDS = (NOBODYS, OTHERS, OWN)
@@ -56,25 +49,11 @@ class Phase(NamedTuple):
     """A part of the run, between two times of CLOCK_MONOTONIC."""
 
     kind: str
-    begin: float
-    end: float
+    calls: Calls
     coordinator_cpu: float
     """Share of one core."""
-    quiet: Dict[str, Any]
-    """What neighbours has printed."""
     answers: int
     """That the pages got."""
-
-
-def _running(command: Sequence[str], directory: pathlib.Path) -> ContextManager[Program]:
-    return running(command, directory, groups.environment({}))
-
-
-def _make_token(coordinator: Coordinator, directory: pathlib.Path) -> str:
-    path = directory / "quiet.token"
-    command = [FARANDOLE, "tenant", "create", "quiet", "--out", str(path), *coordinator.options()]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=60)
-    return path.read_text(encoding="utf-8").strip()
 
 
 class OpenPage:
@@ -159,41 +138,26 @@ class Watched:
 
     def __init__(self, directory: pathlib.Path, stack: contextlib.ExitStack) -> None:
         directory.mkdir()
-        self._directory = directory
-        state = directory / "state"
-        serve = [FARANDOLE, "serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--state-dir", str(state)]
-        serve += ["--silence-limit-ms", str(SILENCE_MS)]
-        self.coordinator = Coordinator(stack.enter_context(_running(serve, directory / "serve")), state)
-        self._gate = Gate(directory / "gate")
-        stack.callback(self._gate.close)
-        self._steps = directory / "steps.json"
-        command = [FARANDOLE, "run", "-np", "2", "--job", JOB, *self.coordinator.options()]
-        command += [PYTHON, str(RANKS / "paged_rank.py"), str(self._gate), str(self._steps)]
-        self._job = stack.enter_context(_running(command, directory / "job"))
-        self._job.expect("steps begin")
+        self.shared = Shared(directory, (), stack)
+        self.coordinator = self.shared.coordinator
+        self.job = SteadyJob(self.shared, stack)
         self._followers = 0
 
     @contextlib.contextmanager
     def follow(self, pages: int) -> Iterator[List[int]]:
         """So many pages are open; the answers that they got are in the list afterwards."""
         self._followers += 1
-        directory = self._directory / f"pages{self._followers}"
+        directory = self.shared.directory / f"pages{self._followers}"
         directory.mkdir()
         gate = Gate(directory / "gate")
         command = ["nice", "-n", "19", PYTHON, __file__, "--pages", str(pages), "--follow"]
         command += [self.coordinator.http, self.coordinator.token_file, str(gate)]
-        with contextlib.closing(gate), _running(command, directory) as follower:
+        with contextlib.closing(gate), running(command, directory, groups.environment({})) as follower:
             follower.expect("open")
             answers: List[int] = []
             yield answers
             gate.let_through(1)
             answers.append(int(follower.expect(r"answers (\d+)").group(1)))
-
-    def end(self) -> List[Tuple[float, float]]:
-        """Ends the job: when each of its steps began, and its allreduces' seconds."""
-        self._gate.let_through(1)
-        self._job.require_end(0)
-        return json.loads(self._steps.read_text(encoding="utf-8"))
 
 
 def _phase(kind: str, pages: int, own: Watched, other: Watched, quiet_token: str) -> Phase:
@@ -202,35 +166,29 @@ def _phase(kind: str, pages: int, own: Watched, other: Watched, quiet_token: str
         if kind != NOBODYS:
             answers = stack.enter_context((own if kind == OWN else other).follow(pages))
         pid = own.coordinator.program.pid
-        begin, cpu = time.monotonic(), _cpu_seconds(pid)
-        quiet = [str(NEIGHBOURS), "quiet", own.coordinator.address, quiet_token, str(PHASE_SECONDS)]
-        output = groups.run_native(quiet, PHASE_SECONDS)
-        end = time.monotonic()
-        share = (_cpu_seconds(pid) - cpu) / (end - begin)
-    return Phase(kind, begin, end, share, json.loads(output), sum(answers))
+        cpu = _cpu_seconds(pid)
+        calls = own.shared.measure_calls(quiet_token, PHASE_SECONDS)
+        share = (_cpu_seconds(pid) - cpu) / (calls.end - calls.begin)
+    return Phase(kind, calls, share, sum(answers))
 
 
-def measure(pages: int, rounds: int) -> Tuple[List[Phase], List[Tuple[float, float]]]:
+def measure(pages: int, rounds: int) -> Tuple[List[Phase], Steps]:
     """The phases, and the job's steps: when each began, and its allreduces' seconds."""
     with tempfile.TemporaryDirectory(prefix="farandole-bench-") as made, contextlib.ExitStack() as stack:
         directory = pathlib.Path(made)
         own, other = (Watched(directory / name, stack) for name in ("own", "other"))
-        quiet_token = _make_token(own.coordinator, directory)
+        quiet_token = own.shared.make_token("quiet")
         phases = []
         for number in range(rounds):
             for turn in range(len(KINDS)):
                 kind = KINDS[(number + turn) % len(KINDS)]
                 phases.append(_phase(kind, pages, own, other, quiet_token))
                 print(f"bench: {phases[-1]}", file=sys.stderr, flush=True)
-        other.end()
-        return phases, own.end()
+        other.job.end()
+        return phases, own.job.end()
 
 
-def _percentile(values: List[float], part: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(part * len(values)))]
-
-
-def rows(phases: List[Phase], steps: List[Tuple[float, float]]) -> List[List[str]]:
+def rows(phases: List[Phase], steps: Steps) -> List[List[str]]:
     """Of the table: figures are medians over the phases, and ratios the medians of the rounds' ratios, to no page and to the
     pages of the other coordinator."""
     figures: Dict[str, Dict[str, List[float]]] = {}
@@ -239,12 +197,12 @@ def rows(phases: List[Phase], steps: List[Tuple[float, float]]) -> List[List[str
         figures.setdefault(what, {kind: [] for kind in KINDS})[phase.kind].append(value)
 
     for phase in phases:
-        own = [seconds for begun, seconds in steps if phase.begin <= begun < phase.end]
+        own = phase.calls.steps(steps)
         add("allreduces of a step, median", phase, statistics.median(own))
-        add("allreduces of a step, 99 %", phase, _percentile(own, 0.99))
-        for call in ("join", "negotiation", "heartbeat"):
-            add(f"{call}, median", phase, phase.quiet[call]["p50_us"] / 1e6)
-            add(f"{call}, 99 %", phase, phase.quiet[call]["p99_us"] / 1e6)
+        add("allreduces of a step, 99 %", phase, percentile(own, 0.99))
+        for call in CALLS:
+            add(f"{call}, median", phase, phase.calls.of[call]["p50_us"] / 1e6)
+            add(f"{call}, 99 %", phase, phase.calls.of[call]["p99_us"] / 1e6)
     lines = []
     for what, values in figures.items():
         ratios = [
@@ -257,7 +215,9 @@ def rows(phases: List[Phase], steps: List[Tuple[float, float]]) -> List[List[str
 
 def page(phases: List[Phase], table: List[List[str]], pages: int, facts: List[str]) -> List[str]:
     """docs/benchmarks/pages.md."""
-    asked = statistics.median(phase.answers / (phase.end - phase.begin) for phase in phases if phase.kind == OWN)
+    asked = statistics.median(
+        phase.answers / (phase.calls.end - phase.calls.begin) for phase in phases if phase.kind == OWN
+    )
     shares = {
         kind: statistics.median(phase.coordinator_cpu for phase in phases if phase.kind == kind) for kind in KINDS
     }
@@ -301,13 +261,9 @@ def main() -> int:
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    lines = page(phases, rows(phases, steps), options.pages, machine.describe(load))
-    if options.print:
-        print("\n".join(lines))
-    else:
-        PAGE.write_text("\n".join([*lines, ""]), encoding="utf-8")
-        print(f"bench: wrote {PAGE}")
-    return 0
+    return report.write_page(
+        PAGE, page(phases, rows(phases, steps), options.pages, machine.describe(load)), options.print
+    )
 
 
 if __name__ == "__main__":

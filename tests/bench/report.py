@@ -1,5 +1,6 @@
 """The results as Markdown: medians over the rounds, and ratios, each of which is the median of the rounds' own ratios."""
 
+import pathlib
 import statistics
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -221,3 +222,13 @@ def page(results: Results) -> str:
         "",
     ]
     return "\n".join([*head, *tables(results)]).rstrip() + "\n"
+
+
+def write_page(path: pathlib.Path, lines: Sequence[str], only_prints: bool) -> int:
+    """Writes a page of docs/, or prints it; 0."""
+    if only_prints:
+        print("\n".join(lines))
+    else:
+        path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        print(f"bench: wrote {path}")
+    return 0

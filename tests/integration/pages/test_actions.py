@@ -56,6 +56,7 @@ def test_stacks_and_timelines_are_for_those_who_may_and_changes_are_audited(
     expect(start).to_be_focused()
     assert not audited(coordinator), "nothing was done yet"
     page.keyboard.press("Enter")
+    expect(sure).to_be_focused()
     page.keyboard.press("Enter")
     expect(closer.get_by_role("status").last).to_have_text("timeline 1 of job steady begins.")
     expect(closer).to_contain_text("timeline 1 records since")

@@ -12,14 +12,11 @@ import argparse
 import collections
 import contextlib
 import json
-import signal
-import statistics
 import sys
 from typing import Counter, Dict, List, NamedTuple, Sequence, Tuple
 
-import machine
 import report
-from groups import ROOT, BenchError
+from groups import ROOT
 from tenants import CALLS, Calls, Shared, SteadyJob, Steps, percentile, shared_coordinator
 
 PAGE = ROOT / "docs" / "benchmarks" / "load.md"
@@ -64,7 +61,9 @@ def _minute(shared: Shared, quiet: str, tokens: Dict[str, str]) -> Minute:
             told = json.loads(attacker.expect(r"^(\{.*\})$").group(1))
             attacker.require_end(0)
             ended.update(told.get("ends", {name: value for name, value in told.items() if isinstance(value, int)}))
-    return Minute(alone, beside, shared.resident_mib(), shared.descriptors(), shared.state_mib(), dict(ended))
+    return Minute(
+        alone, beside, shared.coordinator.resident_mib(), shared.descriptors(), shared.state_mib(), dict(ended)
+    )
 
 
 def measure(minutes: int) -> Tuple[List[Minute], Steps]:
@@ -84,8 +83,7 @@ def _latencies(seen: Sequence[Minute], steps: Steps) -> List[List[str]]:
     rows = []
 
     def add(what: str, alone: Sequence[float], beside: Sequence[float]) -> None:
-        times = [report.show_time(statistics.median(values)) for values in (alone, beside)]
-        rows.append([what, *times, f"{statistics.median(b / a for a, b in zip(alone, beside)):.2f}"])
+        rows.append([what, *report.compare(alone, beside)])
 
     for part, name in ((0.5, "median"), (0.99, "99 %")):
         phases = (
@@ -101,8 +99,9 @@ def _latencies(seen: Sequence[Minute], steps: Steps) -> List[List[str]]:
     return rows
 
 
-def page(seen: Sequence[Minute], steps: Steps, facts: Sequence[str]) -> List[str]:
+def page(measured: Tuple[List[Minute], Steps], facts: Sequence[str]) -> List[str]:
     """docs/benchmarks/load.md."""
+    seen, steps = measured
     every = max(1, len(seen) // ROWS)
     chosen = sorted({*range(0, len(seen), every), len(seen) - 1})
     memory = [
@@ -148,17 +147,8 @@ def main() -> int:
     parser.add_argument("--minutes", type=int, default=MINUTES, help="(%(default)s)")
     parser.add_argument("--print", action="store_true", help="print the page, write nothing")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    limit = (options.minutes + 5) * 150
-    signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"bench: not done after {limit} s"))
-    signal.alarm(limit)
-    load = machine.load()
-    try:
-        seen, steps = measure(options.minutes)
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    return report.write_page(PAGE, page(seen, steps, machine.describe(load)), options.print)
+    limit_s = (options.minutes + 5) * 150
+    return report.measure_page(PAGE, options.print, limit_s, lambda: measure(options.minutes), page)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import os
 import pathlib
-import signal
 import statistics
 import sys
 import tempfile
@@ -23,7 +22,6 @@ import urllib.parse
 from typing import Dict, Iterator, List, NamedTuple, Tuple
 
 import groups
-import machine
 import report
 from gates import Gate
 from groups import PYTHON, ROOT, BenchError
@@ -213,7 +211,7 @@ def rows(phases: List[Phase], steps: Steps) -> List[List[str]]:
     return lines
 
 
-def page(phases: List[Phase], table: List[List[str]], pages: int, facts: List[str]) -> List[str]:
+def page(phases: List[Phase], steps: Steps, pages: int, facts: List[str]) -> List[str]:
     """docs/benchmarks/pages.md."""
     asked = statistics.median(
         phase.answers / (phase.calls.end - phase.calls.begin) for phase in phases if phase.kind == OWN
@@ -222,7 +220,7 @@ def page(phases: List[Phase], table: List[List[str]], pages: int, facts: List[st
         kind: statistics.median(phase.coordinator_cpu for phase in phases if phase.kind == kind) for kind in KINDS
     }
     return [
-        "# What open pages cost the job that they show",
+        "# The cost of open pages for the job that they show",
         "",
         f"Written by `make bench-pages` (tests/bench/pages.py). {pages} pages of the dashboard follow a job of two ranks: each has a stream of",
         "events and asks, about once a second, for what the job's page, its grid of ranks and its list of workers show. Phases of",
@@ -233,7 +231,7 @@ def page(phases: List[Phase], table: List[List[str]], pages: int, facts: List[st
         "4 B to 1 MiB. Another tenant's job measures a join, from its first call until its epoch has formed; the negotiation of a new name",
         "by two ranks; and a message that is answered at once, which takes the way of a heartbeat.",
         "",
-        *report.table(["", *KINDS, "this over none", "this over another's"], table),
+        *report.table(["", *KINDS, "this over none", "this over another's"], rows(phases, steps)),
         "",
         f"The pages got {asked:,.0f} answers a second. The coordinator used {shares[NOBODYS]:.0%} of a core without them, and {shares[OWN]:.0%} with them.",
         "",
@@ -252,17 +250,12 @@ def main() -> int:
     if options.follow:
         asyncio.run(_follow(*options.follow, options.pages))
         return 0
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"bench: not done after {LIMIT_S} s"))
-    signal.alarm(LIMIT_S)
-    load = machine.load()
-    try:
-        phases, steps = measure(options.pages, options.rounds)
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    return report.write_page(
-        PAGE, page(phases, rows(phases, steps), options.pages, machine.describe(load)), options.print
+    return report.measure_page(
+        PAGE,
+        options.print,
+        LIMIT_S,
+        lambda: measure(options.pages, options.rounds),
+        lambda measured, facts: page(*measured, options.pages, facts),
     )
 
 

@@ -1,11 +1,17 @@
 """The results as Markdown: medians over the rounds, and ratios, each of which is the median of the rounds' own ratios."""
 
 import pathlib
+import signal
 import statistics
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+import sys
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
+import machine
 from cells import BURST_GOAL_S, TRAINING_GOALS, Cell, Trained
+from groups import BenchError
 from measuring import BURST_CALLS, BURST_PAUSE_SECONDS, HOSTS_BYTES, Times
+
+T = TypeVar("T")
 
 NAMES = {
     "farandole-c": "Farandole, C++",
@@ -224,11 +230,34 @@ def page(results: Results) -> str:
     return "\n".join([*head, *tables(results)]).rstrip() + "\n"
 
 
-def write_page(path: pathlib.Path, lines: Sequence[str], only_prints: bool) -> int:
-    """Writes a page of docs/, or prints it; 0."""
+def compare(alone: Sequence[float], beside: Sequence[float]) -> List[str]:
+    """Cells: the medians of the two, in seconds, and the median of the rounds' own ratios."""
+    times = [show_time(statistics.median(values)) for values in (alone, beside)]
+    return [*times, f"{statistics.median(b / a for a, b in zip(alone, beside)):.2f}"]
+
+
+def measure_page(
+    path: pathlib.Path,
+    only_prints: bool,
+    limit_s: int,
+    measure: Callable[[], T],
+    lines: Callable[[T, List[str]], List[str]],
+) -> int:
+    """Measures, and writes a page of docs/ with what `lines` makes of it and of the facts about the run; or prints it. The
+    exit code."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"bench: not done after {limit_s} s"))
+    signal.alarm(limit_s)
+    load = machine.load()
+    try:
+        measured = measure()
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    text = "\n".join(lines(measured, machine.describe(load)))
     if only_prints:
-        print("\n".join(lines))
+        print(text)
     else:
-        path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        path.write_text(text + "\n", encoding="utf-8")
         print(f"bench: wrote {path}")
     return 0

@@ -8,14 +8,12 @@ while before each phase beside it, so that it has used up its burst.
 """
 
 import argparse
-import signal
 import statistics
 import sys
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
-import machine
 import report
-from groups import ROOT, BenchError
+from groups import ROOT
 from tenants import CALLS, Calls, Shared, shared_coordinator
 
 PAGE = ROOT / "docs" / "benchmarks" / "neighbours.md"
@@ -41,16 +39,21 @@ class Round(NamedTuple):
     """Messages of the flood that the coordinator has read in a second."""
 
 
+def _received(shared: Shared) -> float:
+    rows = shared.coordinator.metrics()
+    return sum(value for name, value in rows.items() if name.startswith("farandole_messages_received_total{"))
+
+
 def _round(shared: Shared, quiet: str, greedy: str) -> Round:
     alone = shared.measure_calls(quiet, PHASE_SECONDS)
-    before = shared.resident_mib()
+    before = shared.coordinator.resident_mib()
     with shared.play("greedy", greedy, FLOOD_FIRST_SECONDS + PHASE_SECONDS + 1) as flood:
         shared.measure_calls(quiet, FLOOD_FIRST_SECONDS)
-        received = shared.metric("farandole_messages_received_total")
+        received = _received(shared)
         beside = shared.measure_calls(quiet, PHASE_SECONDS)
-        received = shared.metric("farandole_messages_received_total") - received
+        received = _received(shared) - received
         flood.require_end(0)
-    grown = shared.resident_mib() - before
+    grown = shared.coordinator.resident_mib() - before
     return Round(alone, beside, grown, received / (beside.end - beside.begin))
 
 
@@ -67,9 +70,8 @@ def measure(rounds: int) -> Dict[Tuple[str, ...], List[Round]]:
 
 
 def _cells(rounds: Sequence[Round], call: str, percentile: str) -> List[str]:
-    alone, beside = ([getattr(one, part).of[call][percentile] for one in rounds] for part in ("alone", "beside"))
-    times = [report.show_time(statistics.median(values) / 1e6) for values in (alone, beside)]
-    return [*times, f"{statistics.median(b / a for a, b in zip(alone, beside)):.2f}"]
+    alone, beside = ([getattr(one, part).of[call][percentile] / 1e6 for one in rounds] for part in ("alone", "beside"))
+    return report.compare(alone, beside)
 
 
 def _table(rounds: Sequence[Round]) -> List[str]:
@@ -91,7 +93,7 @@ def page(done: Dict[Tuple[str, ...], List[Round]], facts: Sequence[str]) -> List
         "answers; two send measurements and logged values as fast as they can; one program looks at jobs. The quiet tenant waits for a join,",
         "from the first call until the epoch has formed; a negotiation of a new name by two ranks; and a message that is answered at once,",
         "which takes the way of a heartbeat. Phases of 8 s alone and beside the flood take turns, with a new coordinator in each round; figures",
-        "are medians over the rounds, and ratios the medians of the rounds' ratios. The flood has used up its burst before it is measured.",
+        f"are medians over the {len(done[SETTINGS[0]])} rounds, and ratios the medians of the rounds' ratios. The flood has used up its burst before it is measured.",
         "The goal is a ratio of 1.10 at 99 %. Coordinator, flood (at nice 19) and quiet tenant share the machine's cores.",
         "",
     ]
@@ -114,16 +116,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="for each setting (%(default)s)")
     parser.add_argument("--print", action="store_true", help="print the page, write nothing")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"bench: not done after {LIMIT_S} s"))
-    signal.alarm(LIMIT_S)
-    load = machine.load()
-    try:
-        done = measure(options.rounds)
-    except BenchError as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    return report.write_page(PAGE, page(done, machine.describe(load)), options.print)
+    return report.measure_page(PAGE, options.print, LIMIT_S, lambda: measure(options.rounds), page)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,8 @@
 import contextlib
 import json
 import pathlib
-import re
-import subprocess
 import tempfile
 import time
-import urllib.request
 from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple
 
 import groups
@@ -56,10 +53,7 @@ class Shared:
 
     def make_token(self, tenant: str) -> str:
         """A new tenant's."""
-        path = self.directory / f"{tenant}.token"
-        command = [FARANDOLE, "tenant", "create", tenant, "--out", str(path), *self.coordinator.options()]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=END_SECONDS)
-        return path.read_text(encoding="utf-8").strip()
+        return self.coordinator.make_tenant(FARANDOLE, tenant, self.directory)
 
     def measure_calls(self, token: str, seconds: int) -> Calls:
         """Lets the quiet tenant make its calls for so long."""
@@ -77,11 +71,6 @@ class Shared:
         with running([*command, self.coordinator.http], directory, groups.environment({})) as program:
             yield program
 
-    def resident_mib(self) -> float:
-        """The coordinator's memory."""
-        status = pathlib.Path(f"/proc/{self.coordinator.program.pid}/status").read_text(encoding="utf-8")
-        return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) / 1024
-
     def descriptors(self) -> int:
         """The coordinator's open file descriptors."""
         return len(list(pathlib.Path(f"/proc/{self.coordinator.program.pid}/fd").iterdir()))
@@ -90,16 +79,6 @@ class Shared:
         """The size of its state directory."""
         files = [path for path in self.coordinator.state.rglob("*") if path.is_file()]
         return sum(_size(path) for path in files) / (1 << 20)
-
-    def metric(self, name: str) -> float:
-        """The sum of a metric's rows."""
-        token = pathlib.Path(self.coordinator.token_file).read_text(encoding="utf-8").strip()
-        request = urllib.request.Request(
-            f"http://{self.coordinator.http}/metrics", headers={"Authorization": f"Bearer {token}"}
-        )
-        with urllib.request.urlopen(request, timeout=30) as reply:
-            lines = reply.read().decode().splitlines()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}[{{ ]", line))
 
 
 def _size(path: pathlib.Path) -> int:

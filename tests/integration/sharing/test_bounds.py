@@ -4,7 +4,6 @@ import json
 import pathlib
 import re
 import subprocess
-import urllib.request
 from typing import Any, Callable, Dict
 
 import harness
@@ -23,19 +22,6 @@ TENANT_KEPT_MIB = 32
 MOST_GROWTH_MIB = 192
 
 
-def token_of(coordinator: Coordinator, tenant: str, directory: pathlib.Path) -> str:
-    """Makes the tenant; its first token."""
-    path = directory / tenant
-    command = [str(harness.CLI), "tenant", "create", tenant, "--out", str(path), *coordinator.options()]
-    subprocess.run(command, check=True, timeout=60)
-    return path.read_text(encoding="utf-8").strip()
-
-
-def resident_mib(pid: int) -> float:
-    status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) / 1024
-
-
 def play(part: str, coordinator: Coordinator, token: str, under: "list[str]") -> "subprocess.Popen[str]":
     command = [*under, str(NEIGHBOURS), part, coordinator.address, token, str(SECONDS)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -45,14 +31,6 @@ def told(program: "subprocess.Popen[str]") -> Dict[str, Any]:
     output, _ = program.communicate(timeout=SECONDS + 120)
     assert program.returncode == 0, output
     return dict(json.loads(output))
-
-
-def metrics(coordinator: Coordinator) -> Dict[str, float]:
-    token = pathlib.Path(coordinator.token_file).read_text(encoding="utf-8").strip()
-    request = urllib.request.Request(f"http://{coordinator.http}/metrics", headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=30) as reply:
-        lines = reply.read().decode().splitlines()
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
 
 def of_tenant(rows: Dict[str, float], metric: str, tenant: str) -> Dict[str, float]:
@@ -68,15 +46,15 @@ def test_a_greedy_tenant_is_bounded_and_a_quiet_one_served(
         FARANDOLE_TENANT_QUEUED_MIB=str(TENANT_QUEUED_MIB),
         FARANDOLE_TENANT_KEPT_MIB=str(TENANT_KEPT_MIB),
     )
-    quiet, greedy = (token_of(coordinator, tenant, tmp_path) for tenant in ("quiet", "greedy"))
+    quiet, greedy = (coordinator.make_tenant(str(harness.CLI), tenant, tmp_path) for tenant in ("quiet", "greedy"))
     alone = told(play("quiet", coordinator, quiet, []))
-    before = resident_mib(coordinator.program.pid)
+    before = coordinator.resident_mib()
     # The flood comes from other machines in life; here it has the processors that nobody else wants.
     flood = play("greedy", coordinator, greedy, ["nice", "-n", "19"])
     beside = told(play("quiet", coordinator, quiet, []))
-    grown = resident_mib(coordinator.program.pid) - before
+    grown = coordinator.resident_mib() - before
     what = told(flood)
-    rows = metrics(coordinator)
+    rows = coordinator.metrics()
 
     for kind in ("join", "negotiation", "heartbeat"):
         print(f"{kind}: alone {alone[kind]}, beside a flood {beside[kind]}")

@@ -15,8 +15,6 @@ constexpr size_t kMostKeyBytes = 64;
 // Leaves room to count on from there.
 constexpr uint64_t kMostTokenOnDisk = uint64_t{1} << 62;
 
-std::string NameOrDefault(const std::string& name) { return name.empty() ? kDefaultName : name; }
-
 // For sentences: on one line, and short.
 std::string Show(absl::string_view text) {
   constexpr size_t kMostShown = 200;
@@ -58,6 +56,8 @@ absl::Status CheckFile(const v1::Checkpoint& checkpoint) {
 
 CheckpointGate::CheckpointGate(absl::string_view tenant, absl::string_view job)
     : prefix_(absl::StrCat(tenant, "/", job, "/")) {}
+
+std::string CheckpointGate::NameOrDefault(const std::string& name) { return name.empty() ? kDefaultName : name; }
 
 absl::Status CheckpointGate::Load(absl::string_view key, const std::string& value) {
   if (absl::StartsWith(key, "grant/")) {

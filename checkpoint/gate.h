@@ -53,6 +53,9 @@ class CheckpointGate {
 
   CheckpointGate(absl::string_view tenant, absl::string_view job);
 
+  // The name of a checkpoint that has none is "checkpoint".
+  static std::string NameOrDefault(const std::string& name);
+
   // Takes in a row of an earlier life, whose key starts with checkpoint/ or grant/.
   //   DATA_LOSS  it cannot be parsed (named)
   absl::Status Load(absl::string_view key, const std::string& value);

@@ -1,14 +1,37 @@
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/text/host_text.h"
 #include "base/text/plain_text.h"
 #include "base/text/rank_text.h"
 #include "base/text/time_text.h"
+#include "base/text/trace_parent.h"
 #include "gtest/gtest.h"
 
 namespace farandole {
 namespace {
+
+TEST(TraceParentTest, IsAsTheSpecificationSays) {
+  const std::string good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  const std::optional<TraceParent> parent = ParseTraceParent(good);
+  ASSERT_TRUE(parent.has_value());
+  EXPECT_EQ(parent->trace_id, "\x0a\xf7\x65\x19\x16\xcd\x43\xdd\x84\x48\xeb\x21\x1c\x80\x31\x9c");
+  EXPECT_EQ(parent->span_id, "\xb7\xad\x6b\x71\x69\x20\x33\x31");
+  EXPECT_TRUE(parent->is_sampled);
+  EXPECT_FALSE(ParseTraceParent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-02")->is_sampled);
+  EXPECT_TRUE(ParseTraceParent("cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-what-follows").has_value());
+  for (const std::string& wrong :
+       {std::string(), good.substr(1), good + "-more", good + "0", "ff" + good.substr(2), "0A" + good.substr(2),
+        "cc" + good.substr(2) + "x", "cc" + good.substr(2) + "-" + std::string(128, 'x'),
+        std::string("00-00000000000000000000000000000000-b7ad6b7169203331-01"),
+        std::string("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"),
+        std::string("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01"),
+        std::string("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0g"),
+        std::string("00_0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")})
+    EXPECT_FALSE(ParseTraceParent(wrong).has_value()) << wrong;
+}
 
 TEST(PlainTest, KeepsWholeUtf8AndNothingElse) {
   EXPECT_EQ(Plain("grad/0"), "grad/0");

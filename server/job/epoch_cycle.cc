@@ -254,7 +254,7 @@ void EpochCycle::OnEpochLost(RunningEpoch::Ending ending) {
                     " is the most (its reset limit)");
     return FailRun(ending);
   }
-  job_.run->End(ending, false, ledger_.effects());
+  TellEnding(ending, false);
   ledger_.Enter(v1::JOB_STATE_FORMING, ending.reason, LogLine::Level::kWarn);
   for (const uint32_t rank : ending.lost)
     job_.fence.Shut(job_.run->roster().seat(rank).member.incarnation(), ending.reason);
@@ -267,7 +267,7 @@ void EpochCycle::OnEpochLost(RunningEpoch::Ending ending) {
 
 void EpochCycle::FailRun(const RunningEpoch::Ending& ending) {
   const bool was_forsaken = !job_.IsElastic() && job_.run->IsForsaken();
-  job_.run->End(ending, true, ledger_.effects());
+  TellEnding(ending, true);
   losses_.NoteLosses(job_.run->roster(), ending.lost, ending.reason, false);
   CloseEpoch(ending.reason);
   // Workers that wait for the next run belong to the same program. One of its processes is gone, so they would wait in
@@ -276,6 +276,11 @@ void EpochCycle::FailRun(const RunningEpoch::Ending& ending) {
   if (!was_forsaken && !is_next_there) dismissal_.DismissLobby(ending.reason);
   ledger_.Enter(v1::JOB_STATE_FAILED, ending.reason, LogLine::Level::kError);
   if (!job_.lobby.IsEmpty()) BeginForming();
+}
+
+void EpochCycle::TellEnding(const RunningEpoch::Ending& ending, bool job_ended) {
+  job_.run->End(ending, job_ended, ledger_.effects());
+  ledger_.Trace([&ending](RunTrace& trace, absl::Time at) { trace.NoteLoss(ending.lost, ending.reason, at); });
 }
 
 void EpochCycle::OnEpochLeft() {

@@ -60,6 +60,8 @@ class EpochCycle {
   void FailRun(const RunningEpoch::Ending& ending);
   // All members have left in order.
   void OnEpochLeft();
+  // Tells the members, and the trace, how the running epoch ends.
+  void TellEnding(const RunningEpoch::Ending& ending, bool job_ended);
   // Forgets the running epoch; its members are fenced.
   void CloseEpoch(const std::string& reason);
   // The running epoch has ended, and those of its members that may go on are waited for.

@@ -34,6 +34,8 @@ struct JobOptions {
   // The reader of the coordinator's log also sees the workers' output, in which rank 0 reports stalls; so the log
   // states a stall as information, not as a warning.
   bool logs_beside_workers = false;
+  // The spans of the job's runs are among its actions.
+  bool traces_runs = false;
   // For what the jobs' ranks have measured (see Measurements): enough for some 28,000 ranks. Shared by all that copy
   // these options, the jobs of one coordinator.
   std::shared_ptr<MemoryBudget> measurements = std::make_shared<MemoryBudget>(256 << 20);

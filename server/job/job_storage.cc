@@ -121,6 +121,9 @@ absl::Status JobStorage::LoadRecord(const StoreRow& row, const StoreRow* members
   // Records of earlier versions do not tell when the job ended.
   if (!job_.IsOngoing() && ledger_.record().state() != v1::JOB_STATE_RUNNING && ledger_.record().ended_unix_ms() == 0)
     ledger_.Change()->set_ended_unix_ms(ledger_.record().created_unix_ms());
+  // It would be out of date when spans are exported again.
+  if (!job_.options.traces_runs) ledger_.Change()->clear_trace();
+  ledger_.Trace([](RunTrace& trace, absl::Time at) { trace.NoteRestart(at); });
   ledger_.history().Load(ledger_.record().history());
   job_.gate.SkipTokens(ledger_.record().last_token());
   const v1::Epoch& epoch = ledger_.record().epoch();

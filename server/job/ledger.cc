@@ -11,6 +11,14 @@ Ledger::Ledger(std::string tenant, std::string name) : tenant_(std::move(tenant)
   record_.set_job(name_);
 }
 
+void Ledger::TraceRuns(std::function<std::string(size_t)> random_bytes) {
+  trace_ = std::make_unique<RunTrace>(&record_, std::move(random_bytes));
+}
+
+void Ledger::AddSpans() {
+  for (Span& span : trace_->TakeSpans()) actions_.outputs.push_back(std::move(span));
+}
+
 void Ledger::BeginStep(absl::Time now, absl::Duration wall_ahead) {
   now_ = std::max(now_, now);
   wall_ahead_ = wall_ahead;
@@ -40,12 +48,14 @@ void Ledger::RecordStands(const Roster& roster) {
 
 void Ledger::Enter(v1::JobState state, const std::string& reason, LogLine::Level level) {
   v1::JobRecord* const record = Change();
+  const v1::JobState before = record->state();
   record->set_state(state);
   record->set_reason(Plain(reason, History::kMostSentenceBytes));
   const bool has_ended = state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_FINISHED;
   if (has_ended) ended_at_ = now_;
   record->set_ended_unix_ms(has_ended ? absl::ToUnixMillis(now_ + wall_ahead_) : 0);
   Tell(level, reason);
+  Trace([before](RunTrace& trace, absl::Time at) { trace.Enter(before, at); });
 }
 
 void Ledger::Tell(LogLine::Level level, const std::string& sentence) {

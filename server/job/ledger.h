@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_SERVER_JOB_LEDGER_H_
 #define FARANDOLE_SERVER_JOB_LEDGER_H_
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "server/job/rules/event.h"
 #include "server/job/rules/history.h"
 #include "server/job/running_epoch.h"
+#include "server/job/spans/run_trace.h"
 
 namespace farandole {
 
@@ -23,6 +26,9 @@ class Ledger {
   Ledger(std::string tenant, std::string name);
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
+
+  // From now on the job's runs are traced. `random_bytes(n)` gives n bytes.
+  void TraceRuns(std::function<std::string(size_t)> random_bytes);
 
   // A step begins at `now`; if that is earlier than the last step, at the time of the last.
   void BeginStep(absl::Time now, absl::Duration wall_ahead);
@@ -55,6 +61,14 @@ class Ledger {
   void Enter(v1::JobState state, const std::string& reason, LogLine::Level level);
   // Shows it in the history and the log.
   void Tell(LogLine::Level level, const std::string& sentence);
+  // Tells the trace of the run, if runs are traced: `tell(trace, now)`, by the wall clock. Spans that end are among the
+  // step's actions.
+  template <typename Tell>
+  void Trace(const Tell& tell) {
+    if (trace_ == nullptr) return;
+    tell(*trace_, now_ + wall_ahead_);
+    AddSpans();
+  }
   void Send(StreamId stream, SharedMessage message);
   void Close(StreamId stream, const absl::Status& status);
   template <typename Response>
@@ -65,6 +79,8 @@ class Ledger {
   }
 
  private:
+  void AddSpans();
+
   const std::string tenant_;
   const std::string name_;
   // Filled in from the job's parts when it is written; see JobStorage.
@@ -76,6 +92,8 @@ class Ledger {
   Actions actions_;
   bool is_changed_ = false;
   std::string members_row_;
+  // Null: runs are not traced.
+  std::unique_ptr<RunTrace> trace_;
 };
 
 }  // namespace farandole

@@ -33,6 +33,7 @@ void Losses::LoseSurvivors(const std::vector<Roster::Loss>& losses) {
   }
   ledger_.MarkChanged();
   ledger_.Tell(LogLine::Level::kWarn, sentence);
+  ledger_.Trace([&](RunTrace& trace, absl::Time at) { trace.NoteLoss(ranks, sentence, at); });
   NoteLosses(roster, ranks, sentence, true);
 }
 

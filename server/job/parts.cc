@@ -18,7 +18,9 @@ JobParts::JobParts(std::string tenant, std::string name, const JobOptions& job_o
       ledger(std::move(tenant), std::move(name)),
       lobby(options.max_workers, options.open_limit, kOpenSilences * options.silence_limit),
       gate(ledger.tenant(), ledger.name()),
-      logged(ledger.tenant(), ledger.name(), options.logged) {}
+      logged(ledger.tenant(), ledger.name(), options.logged) {
+  if (options.traces_runs) ledger.TraceRuns(random_bytes);
+}
 
 RunningEpoch::StallLimits JobParts::StallLimits() const {
   const uint64_t limit_ms = ledger.record().elastic().stall_limit_ms();

@@ -129,6 +129,7 @@ void Script::Options(const Arguments& arguments) {
   options.max_workers = arguments.Number("max_workers", options.max_workers);
   options.max_slots = arguments.Number("max_slots", options.max_slots);
   options.max_groups = arguments.Number("max_groups", options.max_groups);
+  options.traces_runs = arguments.Has("traces");
   if (arguments.Has("tenant_kept")) {
     ByteLimits limits;
     limits.tenant_kept = arguments.Number("tenant_kept", 0);

@@ -40,6 +40,11 @@ void Script::Claim(const Arguments& arguments) {
   event.request.set_job("mnist");
   event.request.mutable_launch()->set_nonce(NonceOf(arguments.subject));
   event.request.mutable_launch()->set_who(arguments.Text("who", absl::StrCat(arguments.subject, " on a")));
+  event.request.mutable_launch()->set_traceparent(arguments.Text("traceparent"));
+  if (arguments.Has("queued")) {
+    const absl::Time came = shell_->now() - arguments.Duration("queued", absl::ZeroDuration());
+    event.request.mutable_launch()->set_queued_unix_ms(absl::ToUnixMillis(came));
+  }
   event.request.set_most_workers(arguments.Number("size", 2));
   event.request.set_attach(arguments.Has("attach"));
   event.request.set_release(arguments.Has("release"));

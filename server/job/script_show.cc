@@ -1,10 +1,13 @@
 // How scripts show what a job does.
 #include <string>
 #include <variant>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/op_text.h"
 #include "farandole/v1/store.pb.h"
 #include "server/job/rules/member_record.h"
@@ -40,6 +43,42 @@ std::string ShowSummary(const v1::JobSummary& summary) {
     absl::StrAppend(&text, " last_stall=\"", summary.last_stall(), "\" at +",
                     summary.last_stall_unix_ms() - 1'700'000'000'000, "ms");
   }
+  return text;
+}
+
+struct SpanValueText {
+  std::string operator()(const std::string& text) const { return absl::StrCat("\"", text, "\""); }
+  std::string operator()(int64_t number) const { return absl::StrCat(number); }
+  std::string operator()(bool is_so) const { return is_so ? "yes" : "no"; }
+  template <typename T>
+  std::string operator()(const std::vector<T>& list) const {
+    return absl::StrCat("[", absl::StrJoin(list, ","), "]");
+  }
+};
+
+std::string ShowAttributes(const std::vector<SpanAttribute>& attributes) {
+  std::string text;
+  for (const SpanAttribute& attribute : attributes) {
+    // Of each span; and what random numbers make.
+    if (attribute.key == "farandole.tenant" || attribute.key == "farandole.job" ||
+        attribute.key == "farandole.worker.incarnation")
+      continue;
+    absl::StrAppend(&text, " ", absl::StripPrefix(attribute.key, "farandole."), "=",
+                    std::visit(SpanValueText(), attribute.value));
+  }
+  return text;
+}
+
+std::string ShowSpan(const Span& span) {
+  const auto at = [](absl::Time time) { return absl::StrCat("+", absl::ToUnixMillis(time) - 1'700'000'000'000, "ms"); };
+  // A script's random bytes are all equal.
+  const auto show = [](const std::string& id) { return absl::CHexEscape(id.substr(0, 1)); };
+  std::string text =
+      absl::StrCat("span ", span.name, " id=", show(span.id), " trace=", show(span.trace_id),
+                   " parent=", show(span.parent_id), " ", at(span.began), " to ", at(span.ended),
+                   ShowAttributes(span.attributes), span.is_error ? absl::StrCat(" error \"", span.error, "\"") : "");
+  for (const SpanEvent& event : span.events)
+    absl::StrAppend(&text, "\n  event ", at(event.at), " ", event.name, ShowAttributes(event.attributes));
   return text;
 }
 
@@ -201,6 +240,8 @@ void Script::Show(const Actions& actions) {
       owner_of_.erase(close->stream);
     } else if (const auto* reply = std::get_if<Reply>(&output); reply != nullptr) {
       Line(ShowReply(*reply));
+    } else if (const auto* span = std::get_if<Span>(&output); span != nullptr) {
+      Line(ShowSpan(*span));
     } else {
       const LogLine& log = std::get<LogLine>(output);
       static constexpr const char* kLevels[] = {"inform", "warn", "error"};

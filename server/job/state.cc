@@ -65,10 +65,14 @@ void Job::State::ExcuseLateness() {
 void Job::State::On(const JoinRequested& event) {
   const bool is_first = job_.lobby.IsEmpty();
   // A dismissed worker reads on its stream that the job has finished.
-  const bool is_dismissed = job_.fence.IsDismissed(event.request.member().incarnation());
+  const std::string& incarnation = event.request.member().incarnation();
+  const bool is_dismissed = job_.fence.IsDismissed(incarnation);
+  const bool was_there = job_.lobby.Has(incarnation);
   const absl::Status status = is_dismissed ? absl::OkStatus() : admission_.Admit(event.request, event.launch);
   if (!status.ok()) return ledger_.Answer<v1::JoinResponse>(event.call, status);
   if (is_first && !is_dismissed) cycle_.OnFirstInLobby();
+  if (!was_there && job_.lobby.Has(incarnation))
+    ledger_.Trace([&](RunTrace& trace, absl::Time at) { trace.NoteJoin(job_.lobby.Get(incarnation).member, at); });
   v1::JoinResponse response;
   response.set_heartbeat_interval_ms(absl::ToInt64Milliseconds(job_.options.heartbeat_interval));
   response.set_silence_limit_ms(absl::ToInt64Milliseconds(job_.options.silence_limit));
@@ -146,6 +150,11 @@ void Job::State::On(const BeginCheckpointRequested& event) {
   CheckpointGate::Writes writes;
   absl::StatusOr<v1::BeginCheckpointResponse> response = job_.gate.Begin(event.request, Present(), &writes);
   if (response.ok()) response->set_catalogue(CatalogueName());
+  ledger_.Trace([&](RunTrace& trace, absl::Time at) {
+    if (!response.ok() || writes.puts.empty()) return;
+    trace.BeginCheckpoint(CheckpointGate::NameOrDefault(event.request.name()), event.request.step(), response->token(),
+                          at);
+  });
   storage_.SaveCheckpoints(std::move(writes));
   ledger_.Answer(event.call, std::move(response));
 }
@@ -159,6 +168,11 @@ void Job::State::On(const CommitCheckpointRequested& event) {
     ledger_.Tell(LogLine::Level::kInform, absl::StrCat("checkpoint written: ", Plain(checkpoint.name()), " at step ",
                                                        checkpoint.step(), ", ", Plain(checkpoint.path(), 400)));
   }
+  ledger_.Trace([&](RunTrace& trace, absl::Time at) {
+    if (!response.ok() || (writes.puts.empty() && writes.deletes.empty())) return;
+    if (writes.puts.empty()) return trace.GiveUpCheckpoint(event.request.checkpoint().token(), at);
+    trace.CommitCheckpoint(response->checkpoint(), at);
+  });
   storage_.SaveCheckpoints(std::move(writes));
   ledger_.Answer(event.call, std::move(response));
 }

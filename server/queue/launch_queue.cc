@@ -247,6 +247,7 @@ void LaunchQueue::Enqueue(const JobKey& key, const v1::CreateJobRequest& request
   record.set_job(key.job);
   *record.mutable_launch() = request.launch();
   record.mutable_launch()->set_since_unix_ms(absl::ToUnixMillis(absl::Now()));
+  record.mutable_launch()->set_queued_unix_ms(record.launch().since_unix_ms());
   record.set_most_workers(request.most_workers());
   record.set_priority(request.priority());
   record.set_ticket(++last_ticket_);

@@ -183,7 +183,10 @@ TEST_F(LaunchQueueTest, APlaceIsOnDiskBeforeItIsToldAndGoesWithTheStart) {
   EXPECT_THAT(Rows(), ElementsAre("queue/a/x"));
   auto next = Ask("x", 2, waits->queue().serial());
   End("now");
-  EXPECT_FALSE(next.get()->has_queue());
+  const absl::StatusOr<v1::CreateJobResponse> started = next.get();
+  EXPECT_FALSE(started->has_queue());
+  EXPECT_GT(started->launch().queued_unix_ms(), 0);
+  EXPECT_EQ(started->launch().queued_unix_ms(), waits->launch().since_unix_ms()) << "its job hears how long it waited";
   EXPECT_THAT(started_, ElementsAre("now", "x"));
   // The row is deleted behind its last change.
   ASSERT_TRUE(Launch("y", 2)->has_queue());

@@ -14,6 +14,7 @@
 #include "farandole/v1/worker.pb.h"
 #include "server/bytes/byte_account.h"
 #include "server/job/rules/event.h"
+#include "server/job/spans/span.h"
 #include "server/store/store.h"
 
 namespace farandole {
@@ -57,7 +58,8 @@ struct LogLine {
   Level level = Level::kInform;
   std::string sentence;
 };
-using Output = std::variant<Send, CloseStream, Reply, LogLine>;
+// A Span is one of the job's runs, where JobOptions::traces_runs is set.
+using Output = std::variant<Send, CloseStream, Reply, LogLine, Span>;
 
 // The effects of one Step, in this order: first all of `persist` is durable, then `outputs` in their order. Outputs of
 // a later Step never overtake those of an earlier one.

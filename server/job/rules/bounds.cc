@@ -4,6 +4,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/text/trace_parent.h"
 #include "server/job/rules/wording.h"
 
 namespace farandole {
@@ -30,6 +31,12 @@ absl::Status CheckCount(absl::string_view field, uint64_t count, uint64_t most) 
 absl::Status CheckNumber(absl::string_view field, uint64_t value, uint64_t least, uint64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, "; it must be ", least, " to ", most));
+}
+
+absl::Status CheckTraceParent(absl::string_view text) {
+  if (text.empty() || ParseTraceParent(text).has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("launch.traceparent is '", Plain(text, 64), "'; it must be 00-TRACE_ID-SPAN_ID-FLAGS of W3C"));
 }
 
 absl::Status CheckGpu(const v1::Gpu& gpu) {
@@ -211,6 +218,7 @@ absl::Status CheckCreateJob(const v1::CreateJobRequest& request) {
   if (absl::Status status = CheckJobName(request.job()); !status.ok()) return status;
   if (absl::Status status = CheckLength("launch.nonce", request.launch().nonce(), 16, 64); !status.ok()) return status;
   if (absl::Status status = CheckLength("launch.who", request.launch().who(), 1, 256); !status.ok()) return status;
+  if (absl::Status status = CheckTraceParent(request.launch().traceparent()); !status.ok()) return status;
   if (absl::Status status = CheckNumber("most_workers", request.most_workers(), 1, 65536); !status.ok()) return status;
   if (absl::Status status = CheckNumber("hold_ms", request.hold_ms(), 0, kMostHoldMs); !status.ok()) return status;
   if (request.priority() >= -kMostPriority && request.priority() <= kMostPriority) return absl::OkStatus();

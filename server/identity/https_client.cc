@@ -37,121 +37,19 @@ bool IsAddress(const std::string& host) {
   return !error;
 }
 
-// One request. Each step begins the next; the first that fails is the end.
-class Exchange {
- public:
-  Exchange(const HttpsRequest& request, HttpsUrl url)
-      : request_(request), url_(std::move(url)), stream_(io_, context_) {}
-
-  absl::StatusOr<HttpsReply> Run() {
-    if (absl::Status status = Prepare(); !status.ok()) return status;
-    resolver_.async_resolve(url_.host, url_.port, tcp::resolver::numeric_service,
-                            [this](boost::system::error_code error, const tcp::resolver::results_type& found) {
-                              if (IsGood(error, "find")) Connect(found);
-                            });
-    io_.run_for(absl::ToChronoNanoseconds(request_.timeout));
-    if (!reply_.has_value()) {
-      reply_ = absl::DeadlineExceededError(
-          absl::StrCat(url_.HostHeader(), " has not answered within ", absl::FormatDuration(request_.timeout)));
-    }
-    // Lets operations that are under way end while the objects that they use are there.
-    resolver_.cancel();
-    stream_.next_layer().close();
-    io_.restart();
-    io_.poll();
-    return *std::move(reply_);
-  }
-
- private:
-  absl::Status Prepare() {
-    boost::system::error_code error;
-    SSL_CTX_set_min_proto_version(context_.native_handle(), TLS1_2_VERSION);
-    if (request_.ca_pem.empty()) {
-      context_.set_default_verify_paths(error);
-    } else if (AddTrust(request_.ca_pem, SSL_CTX_get_cert_store(context_.native_handle())) == 0) {
-      return absl::InvalidArgumentError("the CA file holds no certificate in PEM");
-    }
-    if (error) return absl::UnavailableError(absl::StrCat("the system's certificates: ", error.message()));
-    stream_.set_verify_mode(ssl::verify_peer);
-    stream_.set_verify_callback(ssl::host_name_verification(url_.host));
-    if (!IsAddress(url_.host)) SSL_set_tlsext_host_name(stream_.native_handle(), url_.host.c_str());
-    message_.version(11);
-    message_.method(request_.form.empty() ? http::verb::get : http::verb::post);
-    message_.target(url_.target);
-    message_.set(http::field::host, url_.HostHeader());
-    message_.set(http::field::accept, "application/json");
-    message_.set(http::field::user_agent, "farandole");
-    message_.set(http::field::connection, "close");
-    if (!request_.form.empty()) message_.set(http::field::content_type, "application/x-www-form-urlencoded");
-    message_.body() = request_.form;
-    message_.prepare_payload();
-    parser_.body_limit(request_.most_bytes);
-    return absl::OkStatus();
-  }
-
-  bool IsGood(const boost::system::error_code& error, const char* what) {
-    if (error && !reply_.has_value()) {
-      reply_ = absl::UnavailableError(absl::StrCat("cannot ", what, " ", url_.HostHeader(), ": ", error.message()));
-    }
-    return !error;
-  }
-
-  void Connect(const tcp::resolver::results_type& found) {
-    stream_.next_layer().async_connect(found, [this](boost::system::error_code error, const tcp::endpoint&) {
-      if (IsGood(error, "reach")) Handshake();
-    });
-  }
-
-  void Handshake() {
-    stream_.async_handshake(ssl::stream_base::client, [this](boost::system::error_code error) {
-      if (IsGood(error, "trust")) Send();
-    });
-  }
-
-  void Send() {
-    http::async_write(stream_, message_, [this](boost::system::error_code error, size_t) {
-      if (IsGood(error, "ask")) Receive();
-    });
-  }
-
-  void Receive() {
-    http::async_read(stream_, buffer_, parser_, [this](boost::system::error_code error, size_t) {
-      if (!IsGood(error, "understand")) return;
-      reply_ = HttpsReply{parser_.get().result_int(), std::string(parser_.get()[http::field::location]),
-                          std::move(parser_.get().body())};
-    });
-  }
-
-  const HttpsRequest& request_;
-  const HttpsUrl url_;
-  boost::asio::io_context io_{1};
-  ssl::context context_{ssl::context::tls_client};
-  tcp::resolver resolver_{io_};
-  ssl::stream<boost::beast::tcp_stream> stream_;
-  http::request<http::string_body> message_;
-  boost::beast::flat_buffer buffer_;
-  http::response_parser<http::string_body> parser_;
-  std::optional<absl::StatusOr<HttpsReply>> reply_;
-};
-
-}  // namespace
-
-std::string HttpsUrl::HostHeader() const {
-  const std::string name = BracketedHost(host);
-  return port == "443" ? name : absl::StrCat(name, ":", port);
-}
-
-absl::StatusOr<HttpsUrl> ParseHttpsUrl(absl::string_view text) {
-  const absl::Status wrong =
-      absl::InvalidArgumentError(absl::StrCat("\"", text.substr(0, 128), "\" is not https://HOST[:PORT][/PATH]"));
+absl::StatusOr<HttpsUrl> ParseUrl(absl::string_view text, bool may_be_plain) {
+  const absl::Status wrong = absl::InvalidArgumentError(absl::StrCat(
+      "\"", text.substr(0, 128), "\" is not https://HOST[:PORT][/PATH]", may_be_plain ? " or http://..." : ""));
   absl::string_view rest = text;
-  if (text.size() > kMostUrlBytes || !absl::ConsumePrefix(&rest, "https://")) return wrong;
+  HttpsUrl url;
+  url.is_plain = may_be_plain && absl::ConsumePrefix(&rest, "http://");
+  if (url.is_plain) url.port = "80";
+  if (text.size() > kMostUrlBytes || (!url.is_plain && !absl::ConsumePrefix(&rest, "https://"))) return wrong;
   for (const char c : rest) {
     if (!absl::ascii_isgraph(static_cast<unsigned char>(c)) || c == '#' || c == '@' || c == '"' || c == '\\')
       return wrong;
   }
   const size_t slash = rest.find_first_of("/?");
-  HttpsUrl url;
   if (slash != absl::string_view::npos) {
     url.target = rest[slash] == '/' ? std::string(rest.substr(slash)) : absl::StrCat("/", rest.substr(slash));
     rest = rest.substr(0, slash);
@@ -173,10 +71,156 @@ absl::StatusOr<HttpsUrl> ParseHttpsUrl(absl::string_view text) {
   return url;
 }
 
+}  // namespace
+
+// One request. Each step begins the next; the first that fails is the end.
+class HttpsExchange {
+ public:
+  HttpsExchange(const HttpsRequest& request, HttpsUrl url)
+      : request_(request), url_(std::move(url)), stream_(io_, context_) {}
+
+  absl::StatusOr<HttpsReply> Run() {
+    if (absl::Status status = Prepare(); !status.ok()) return status;
+    if (request_.end != nullptr && !request_.end->Enter([this] { io_.stop(); })) return Cancelled();
+    resolver_.async_resolve(url_.host, url_.port, tcp::resolver::numeric_service,
+                            [this](boost::system::error_code error, const tcp::resolver::results_type& found) {
+                              if (IsGood(error, "find")) Connect(found);
+                            });
+    io_.run_for(absl::ToChronoNanoseconds(request_.timeout));
+    if (request_.end != nullptr) request_.end->Leave();
+    // There is work left: it was stopped, or the time is over.
+    if (!reply_.has_value() && io_.stopped()) reply_ = Cancelled();
+    if (!reply_.has_value()) {
+      reply_ = absl::DeadlineExceededError(
+          absl::StrCat(url_.HostHeader(), " has not answered within ", absl::FormatDuration(request_.timeout)));
+    }
+    // Lets operations that are under way end while the objects that they use are there.
+    resolver_.cancel();
+    stream_.next_layer().close();
+    io_.restart();
+    io_.poll();
+    return *std::move(reply_);
+  }
+
+ private:
+  absl::Status Cancelled() const {
+    return absl::CancelledError(absl::StrCat("the request to ", url_.HostHeader(), " was cancelled"));
+  }
+
+  absl::Status Prepare() {
+    if (!url_.is_plain) {
+      if (absl::Status status = PrepareTls(); !status.ok()) return status;
+    }
+    message_.version(11);
+    message_.method(request_.body.empty() ? http::verb::get : http::verb::post);
+    message_.target(url_.target);
+    message_.set(http::field::host, url_.HostHeader());
+    message_.set(http::field::accept, "application/json");
+    message_.set(http::field::user_agent, "farandole");
+    message_.set(http::field::connection, "close");
+    if (!request_.body.empty()) message_.set(http::field::content_type, request_.content_type);
+    for (const auto& [name, value] : request_.headers) message_.set(name, value);
+    message_.body() = request_.body;
+    message_.prepare_payload();
+    parser_.body_limit(request_.most_bytes);
+    return absl::OkStatus();
+  }
+
+  absl::Status PrepareTls() {
+    boost::system::error_code error;
+    SSL_CTX_set_min_proto_version(context_.native_handle(), TLS1_2_VERSION);
+    if (request_.ca_pem.empty()) {
+      context_.set_default_verify_paths(error);
+    } else if (AddTrust(request_.ca_pem, SSL_CTX_get_cert_store(context_.native_handle())) == 0) {
+      return absl::InvalidArgumentError("the CA file holds no certificate in PEM");
+    }
+    if (error) return absl::UnavailableError(absl::StrCat("the system's certificates: ", error.message()));
+    stream_.set_verify_mode(ssl::verify_peer);
+    stream_.set_verify_callback(ssl::host_name_verification(url_.host));
+    if (!IsAddress(url_.host)) SSL_set_tlsext_host_name(stream_.native_handle(), url_.host.c_str());
+    return absl::OkStatus();
+  }
+
+  bool IsGood(const boost::system::error_code& error, const char* what) {
+    if (error && !reply_.has_value()) {
+      reply_ = absl::UnavailableError(absl::StrCat("cannot ", what, " ", url_.HostHeader(), ": ", error.message()));
+    }
+    return !error;
+  }
+
+  void Connect(const tcp::resolver::results_type& found) {
+    stream_.next_layer().async_connect(found, [this](boost::system::error_code error, const tcp::endpoint&) {
+      if (!IsGood(error, "reach")) return;
+      url_.is_plain ? Send(&stream_.next_layer()) : Handshake();
+    });
+  }
+
+  void Handshake() {
+    stream_.async_handshake(ssl::stream_base::client, [this](boost::system::error_code error) {
+      if (IsGood(error, "trust")) Send(&stream_);
+    });
+  }
+
+  // Over TLS, or over the connection beneath it.
+  template <typename Stream>
+  void Send(Stream* stream) {
+    http::async_write(*stream, message_, [this, stream](boost::system::error_code error, size_t) {
+      if (IsGood(error, "ask")) Receive(stream);
+    });
+  }
+
+  template <typename Stream>
+  void Receive(Stream* stream) {
+    http::async_read(*stream, buffer_, parser_, [this](boost::system::error_code error, size_t) {
+      if (!IsGood(error, "understand")) return;
+      reply_ = HttpsReply{parser_.get().result_int(), std::string(parser_.get()[http::field::location]),
+                          std::string(parser_.get()[http::field::retry_after]), std::move(parser_.get().body())};
+    });
+  }
+
+  const HttpsRequest& request_;
+  const HttpsUrl url_;
+  boost::asio::io_context io_{1};
+  ssl::context context_{ssl::context::tls_client};
+  tcp::resolver resolver_{io_};
+  ssl::stream<boost::beast::tcp_stream> stream_;
+  http::request<http::string_body> message_;
+  boost::beast::flat_buffer buffer_;
+  http::response_parser<http::string_body> parser_;
+  std::optional<absl::StatusOr<HttpsReply>> reply_;
+};
+
+void RequestEnd::Cancel() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_cancelled_ = true;
+  if (stop_ != nullptr) stop_();
+}
+
+bool RequestEnd::Enter(std::function<void()> stop) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (is_cancelled_) return false;
+  stop_ = std::move(stop);
+  return true;
+}
+
+void RequestEnd::Leave() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stop_ = nullptr;
+}
+
+std::string HttpsUrl::HostHeader() const {
+  const std::string name = BracketedHost(host);
+  return port == (is_plain ? "80" : "443") ? name : absl::StrCat(name, ":", port);
+}
+
+absl::StatusOr<HttpsUrl> ParseHttpsUrl(absl::string_view text) { return ParseUrl(text, /*may_be_plain=*/false); }
+
+absl::StatusOr<HttpsUrl> ParseHttpUrl(absl::string_view text) { return ParseUrl(text, /*may_be_plain=*/true); }
+
 absl::StatusOr<HttpsReply> AskByHttps(const HttpsRequest& request) {
-  absl::StatusOr<HttpsUrl> url = ParseHttpsUrl(request.url);
+  absl::StatusOr<HttpsUrl> url = ParseUrl(request.url, request.may_be_plain);
   if (!url.ok()) return url.status();
-  return Exchange(request, *std::move(url)).Run();
+  return HttpsExchange(request, *std::move(url)).Run();
 }
 
 }  // namespace farandole

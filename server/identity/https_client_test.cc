@@ -34,6 +34,19 @@ TEST(HttpsUrlTest, EverythingElseIsRefused) {
   }
 }
 
+TEST(HttpUrlTest, MayBeWithoutTls) {
+  const absl::StatusOr<HttpsUrl> plain = ParseHttpUrl("http://collector:4318/v1/traces");
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_TRUE(plain->is_plain);
+  EXPECT_EQ(plain->HostHeader(), "collector:4318");
+  EXPECT_EQ(ParseHttpUrl("http://collector")->port, "80");
+  EXPECT_EQ(ParseHttpUrl("http://collector:80/")->HostHeader(), "collector");
+  EXPECT_EQ(ParseHttpUrl("http://collector:443/")->HostHeader(), "collector:443");
+  EXPECT_FALSE(ParseHttpUrl("https://collector")->is_plain);
+  for (const char* text : {"", "collector:4318", "grpc://collector", "http://", "http://user@collector", "HTTP://c"})
+    EXPECT_EQ(ParseHttpUrl(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+}
+
 class HttpsClientTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(HttpsClientTest, AsksAndProvesTheServer) {
@@ -75,6 +88,26 @@ TEST(HttpsClientBoundsTest, BoundsOfTimeAndBytesAreKept) {
   EXPECT_EQ(AskByHttps(request).status().code(), absl::StatusCode::kDeadlineExceeded);
   request.ca_pem = "no certificate";
   EXPECT_EQ(AskByHttps(request).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(HttpsClientBoundsTest, OnlyARequestThatMaySoGoesWithoutTls) {
+  HttpsRequest request;
+  request.url = "http://127.0.0.1:1/";
+  EXPECT_EQ(AskByHttps(request).status().code(), absl::StatusCode::kInvalidArgument);
+  request.may_be_plain = true;
+  EXPECT_EQ(AskByHttps(request).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(HttpsClientBoundsTest, ACancelledRequestIsNotMade) {
+  const TestIssuer issuer;
+  RequestEnd end;
+  HttpsRequest request;
+  request.url = issuer.url() + "/keys";
+  request.ca_pem = issuer.ca_pem();
+  request.end = &end;
+  EXPECT_TRUE(AskByHttps(request).ok());
+  end.Cancel();
+  EXPECT_EQ(AskByHttps(request).status().code(), absl::StatusCode::kCancelled);
 }
 
 }  // namespace

@@ -242,7 +242,7 @@ absl::StatusOr<Access> SignInFlow::Exchange(const Pending& pending, const std::s
   if (!issuer.sign_in->client_secret.empty()) fields.emplace_back("client_secret", issuer.sign_in->client_secret);
   HttpsRequest request;
   request.url = places->token;
-  request.form = FormOf(fields);
+  request.body = FormOf(fields);
   request.ca_pem = issuer.ca_pem;
   const absl::StatusOr<HttpsReply> reply = AskByHttps(request);
   if (!reply.ok()) return reply.status();

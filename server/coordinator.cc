@@ -271,6 +271,8 @@ class Coordinator::Parts {
     JobLoopOptions loop_options;
     loop_options.job = options_.job;
     loop_options.random_bytes = &SecureRandomBytes;
+    loop_options.job.traces_runs = !options_.spans.url.empty();
+    if (loop_options.job.traces_runs) output_router_.ExportSpans(options_.spans, &metrics_);
     loop_options.job.logged = std::make_shared<TenantBudgets>(options_.job.logged->bytes(), &bytes_);
     loops_ = std::make_unique<JobLoops>(
         options_.job_loops, loop_options,
@@ -415,6 +417,7 @@ class Coordinator::Parts {
     server_->Stop(kFarewell);
     if (flow_ != nullptr) flow_->Stop();
     http_.reset();
+    output_router_.StopSpans();
     if (directory_.has_value()) directory_->RemoveAddress();
   }
 

@@ -12,6 +12,7 @@
 #include "server/job/job.h"
 #include "server/queue/launch_queue.h"
 #include "server/registry/retention.h"
+#include "server/spans/otlp_options.h"
 
 namespace farandole {
 
@@ -57,6 +58,8 @@ struct CoordinatorOptions {
   size_t stream_queue_limit = 10000;
   // Of what is held in memory on behalf of tenants.
   ByteLimits bytes;
+  // Where spans of jobs' runs go.
+  OtlpOptions spans;
 };
 
 // The complete coordination service, in this process: `farandole serve` runs one, and a launcher may embed one. Its

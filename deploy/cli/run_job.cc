@@ -26,6 +26,8 @@
 #include "absl/time/time.h"
 #include "base/job_state.h"
 #include "base/steady_time.h"
+#include "base/text/plain_text.h"
+#include "base/text/trace_parent.h"
 #include "base/usable_cores.h"
 #include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/cli/coordinators/coordinator_source.h"
@@ -334,6 +336,12 @@ absl::StatusOr<std::unique_ptr<RunClaim>> Claim(const RunOptions& options, const
   const std::string name = user.empty() ? absl::StrCat("user ", getuid()) : absl::CHexEscape(user.substr(0, kMostName));
   request.mutable_launch()->set_who(
       absl::StrCat(name, " on ", OwnHostName().substr(0, kMostName), " (process ", getpid(), ")"));
+  const std::string parent = ValueOf(environment.variables, "TRACEPARENT");
+  if (ParseTraceParent(parent).has_value()) {
+    request.mutable_launch()->set_traceparent(parent);
+  } else if (!parent.empty()) {
+    Say(options, absl::StrCat("TRACEPARENT='", Plain(parent, 64), "' names no span, and is ignored"));
+  }
   request.set_most_workers(static_cast<uint32_t>(std::max({1, options.workers, options.max_workers})));
   request.set_attach(options.attach);
   const absl::Duration patience =

@@ -15,6 +15,7 @@
 #include "base/nearest_name.h"
 #include "deploy/cli/config_file.h"
 #include "deploy/cli/coordinators/state_paths.h"
+#include "server/spans/otlp_variables.h"
 
 namespace farandole {
 namespace {
@@ -59,6 +60,10 @@ constexpr ServeSetting kSettings[] = {
     {"--identity-file", "FARANDOLE_IDENTITY_FILE", "FILE", "",
      "Identity providers whose signed tokens are taken, and the roles of their people, YAML; by default none",
      &O::identity_file},
+    {"--otlp-endpoint", "FARANDOLE_OTLP_ENDPOINT", "URL", "",
+     "Collector for spans of jobs' runs, by OTLP over HTTP: they are posted to URL/v1/traces; by default that of "
+     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT, or none",
+     &O::otlp_endpoint},
     {"--log-level", "FARANDOLE_LOG_LEVEL", kLogLevels, "info", "Least level of the lines on stderr", &O::log_level},
     {"--log-format", "FARANDOLE_LOG_FORMAT", kLogFormats, "text",
      "How a line is written: for people, or as an object with time, level, tenant, job and sentence", &O::log_format},
@@ -217,6 +222,9 @@ absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& opti
   coordinator.client_ca = options.client_ca;
   coordinator.trust_domain = options.trust_domain;
   coordinator.identity_file = options.identity_file;
+  absl::StatusOr<OtlpOptions> spans = ReadOtlpOptions(options.otlp_endpoint, Variable);
+  if (!spans.ok()) return spans.status();
+  coordinator.spans = *std::move(spans);
   coordinator.job_loops = options.job_loops;
   coordinator.job.heartbeat_interval = absl::Milliseconds(options.heartbeat_interval_ms);
   coordinator.job.silence_limit = absl::Milliseconds(options.silence_limit_ms);

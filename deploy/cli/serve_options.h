@@ -29,6 +29,7 @@ struct ServeOptions {
   std::string client_ca;
   std::string trust_domain;
   std::string identity_file;
+  std::string otlp_endpoint;
   std::string log_level;
   std::string log_format;
   uint64_t job_loops = 0;

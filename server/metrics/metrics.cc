@@ -47,6 +47,7 @@ enum Row : size_t {
   kSignIns,
   kCertificateEnd,
   kCertificates,
+  kSpans,
   kStartTime,
   kBuild,
   kRowCount,
@@ -115,6 +116,9 @@ constexpr MetricRow kRows[] = {
      "When the certificate that is served expires, since 1970-01-01 UTC; none without --tls-cert."},
     {kCounter, "farandole_tls_certificates_total", "result",
      "New contents of --tls-cert and --tls-key: served, or refused and the ones before kept."},
+    {kCounter, "farandole_spans_total", "result",
+     "Spans of jobs' runs: sent to the collector of --otlp-endpoint, refused by it, or dropped because it did not take "
+     "them in time; none without it."},
     {kGauge, "farandole_start_time_seconds", "", "When the coordinator started, since 1970-01-01 UTC."},
     {kGauge, "farandole_build_info", "version", "1; the label tells the version."},
 };
@@ -166,6 +170,7 @@ Metrics::Metrics(absl::string_view version, absl::Time started)
       sign_ins_(&Counters(kSignIns)),
       certificate_ends_(&Gauges(kCertificateEnd)),
       certificates_(&Counters(kCertificates)),
+      spans_(&Counters(kSpans)),
       streams_(&Gauges(kStreams).Add({})),
       store_writable_(&Gauges(kStoreWritable).Add({})),
       mailbox_events_(&Gauges(kMailboxEvents).Add({})),

@@ -87,6 +87,10 @@ class Metrics {
   void CountCertificate(bool is_served) {
     certificates_->Add({{"result", is_served ? "served" : "refused"}}).Increment();
   }
+  // Spans of jobs' runs: "sent", "refused" or "dropped".
+  void CountSpans(const std::string& result, size_t spans) {
+    spans_->Add({{"result", result}}).Increment(static_cast<double>(spans));
+  }
   void CountStreamOpened() { streams_->Increment(); }
   void CountStreamEnded() { streams_->Decrement(); }
   void ObserveStep(absl::Duration took) { step_seconds_->Observe(absl::ToDoubleSeconds(took)); }
@@ -148,6 +152,7 @@ class Metrics {
   prometheus::Family<prometheus::Counter>* sign_ins_;
   prometheus::Family<prometheus::Gauge>* certificate_ends_;
   prometheus::Family<prometheus::Counter>* certificates_;
+  prometheus::Family<prometheus::Counter>* spans_;
   prometheus::Gauge* streams_;
   prometheus::Gauge* store_writable_;
   prometheus::Gauge* mailbox_events_;

@@ -284,6 +284,12 @@ absl::StatusOr<v1::FindCheckpointResponse> CheckpointGate::Find(const v1::FindCh
                                           request.step() == -1 ? "" : absl::StrCat(" at step ", request.step())));
 }
 
+bool CheckpointGate::IsWriting(uint64_t token, uint64_t epoch) const {
+  return std::any_of(grants_.begin(), grants_.end(), [token, epoch](const auto& grant) {
+    return grant.second.token() > token && grant.second.epoch() == epoch;
+  });
+}
+
 v1::ListCheckpointsResponse CheckpointGate::List(CommitPlace after, size_t most) const {
   v1::ListCheckpointsResponse response;
   for (auto next = by_commit_.upper_bound({after.committed_unix_ms, after.token});

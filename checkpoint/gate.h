@@ -84,6 +84,8 @@ class CheckpointGate {
   //   INVALID_ARGUMENT  a field is out of bounds
   //   NOT_FOUND         the catalogue has no such checkpoint
   absl::StatusOr<v1::FindCheckpointResponse> Find(const v1::FindCheckpointRequest& request) const;
+  // Whether a checkpoint with a token above this one is being written in the epoch, as far as is known here.
+  bool IsWriting(uint64_t token, uint64_t epoch) const;
   // At most `most` of those that were committed behind `after`, oldest first.
   v1::ListCheckpointsResponse List(CommitPlace after = {}, size_t most = kMostCheckpoints) const;
   // Takes a checkpoint out of the catalogue. Its file stays; the name and step may be committed anew.

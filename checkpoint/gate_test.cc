@@ -359,6 +359,16 @@ TEST_F(CheckpointGateTest, ADeletedCheckpointIsGoneAndItsNameMayBeWrittenAnew) {
   EXPECT_EQ(Begin(7, "b").value(), 2u) << "no token is given twice";
 }
 
+TEST_F(CheckpointGateTest, AGrantOfTheEpochIsACheckpointThatIsBeingWritten) {
+  EXPECT_FALSE(gate_.IsWriting(0, 1));
+  EXPECT_EQ(Begin(7, "a").value(), 1u);
+  EXPECT_TRUE(gate_.IsWriting(0, 1));
+  EXPECT_FALSE(gate_.IsWriting(1, 1)) << "it was granted before";
+  EXPECT_FALSE(gate_.IsWriting(0, 2)) << "of another epoch";
+  ASSERT_TRUE(Commit(CommitRequest(1, 7)).ok());
+  EXPECT_FALSE(gate_.IsWriting(0, 1));
+}
+
 TEST_F(CheckpointGateTest, ARowThatCannotBeParsedIsNamed) {
   EXPECT_EQ(gate_.Load("grant/acme/mnist/1", "\xFF").message(), "row grant/acme/mnist/1 is not a grant");
   EXPECT_EQ(gate_.Load("checkpoint/acme/mnist/x/1", "").code(), absl::StatusCode::kDataLoss);

@@ -51,6 +51,7 @@ v1::GetJobResponse JobReport::Inspect(std::optional<uint32_t> history_of) const 
   *response.mutable_diagnosis() =
       job_.run == nullptr ? job_.last.diagnosis : job_.run->diagnosis().Report(ledger_.wall_ahead());
   response.set_flight(job_.last.flight);
+  if (job_.wanted.state().serial() != 0) *response.mutable_wanted_checkpoint() = job_.wanted.state();
   if (job_.run != nullptr && history_of.has_value())
     *response.mutable_rank_history() = job_.run->diagnosis().History(*history_of, ledger_.wall_ahead());
   if (job_.run != nullptr) {

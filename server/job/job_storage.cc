@@ -38,6 +38,7 @@ void JobStorage::Save() {
   if (job_.PresentRoster() != nullptr) ledger_.RecordStands(*job_.PresentRoster());
   job_.failures.Save(ledger_.wall_ahead(), ledger_.Change());
   ledger_.Change()->set_last_token(job_.gate.last_token());
+  if (job_.wanted.state().serial() != 0) *ledger_.Change()->mutable_wanted_checkpoint() = job_.wanted.state();
   *ledger_.Change()->mutable_history() = ledger_.history().entries();
   google::protobuf::RepeatedPtrField<v1::Member> members;
   members.Swap(ledger_.Change()->mutable_epoch()->mutable_members());
@@ -126,6 +127,7 @@ absl::Status JobStorage::LoadRecord(const StoreRow& row, const StoreRow* members
   ledger_.Trace([](RunTrace& trace, absl::Time at) { trace.NoteRestart(at); });
   ledger_.history().Load(ledger_.record().history());
   job_.gate.SkipTokens(ledger_.record().last_token());
+  job_.wanted.Load(ledger_.record().wanted_checkpoint());
   const v1::Epoch& epoch = ledger_.record().epoch();
   job_.failures.Load(ledger_.record(), ledger_.now(), ledger_.wall_ahead());
   for (const uint32_t rank : ledger_.record().drained()) {

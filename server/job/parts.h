@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "checkpoint/gate.h"
+#include "checkpoint/wanted_checkpoint.h"
 #include "farandole/v1/monitor.pb.h"
 #include "server/bytes/byte_account.h"
 #include "server/job/job.h"
@@ -83,6 +84,7 @@ struct JobParts {
   Failures failures;
   BrokenLinks links;
   CheckpointGate gate;
+  WantedCheckpoint wanted;
   LoggedValues logged;
   // Since when an elastic job between two epochs has had fewer than min_size workers.
   absl::Time shortage_since = absl::InfiniteFuture();

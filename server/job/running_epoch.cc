@@ -164,6 +164,7 @@ void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effe
       return Leave(rank, message.leave(), effects);
     case v1::WorkerMessage::kGpuStatus:
       return roster_->SetGpu(rank, message.gpu_status());
+    case v1::WorkerMessage::kCheckpointTold:
     case v1::WorkerMessage::kDeparting:
     case v1::WorkerMessage::kEvidence:
     case v1::WorkerMessage::kTimelineChunk:
@@ -194,6 +195,8 @@ bool RunningEpoch::IsCurrent(const v1::WorkerMessage& message) const {
       return message.timeline_chunk().epoch() == epoch_.number();
     case v1::WorkerMessage::kDeparting:
       return message.departing().epoch() == epoch_.number();
+    case v1::WorkerMessage::kCheckpointTold:
+      return message.checkpoint_told().epoch() == epoch_.number();
     case v1::WorkerMessage::kLeave:
       // 0: the worker went before it had heard that the epoch was formed.
       return message.leave().epoch() == epoch_.number() || message.leave().epoch() == 0;

@@ -389,6 +389,15 @@ void Script::Restart(const Arguments&) {
 }
 
 void Script::Begin(const Arguments& arguments) {
+  if (arguments.subject == "now")
+    return Step(CheckpointAsked{shell_->NewCall(), arguments.Text("by", "token 1 (operator of tenant acme)")});
+  if (arguments.Has("told")) {
+    v1::WorkerMessage message;
+    message.mutable_checkpoint_told()->set_epoch(EpochOf(arguments));
+    message.mutable_checkpoint_told()->set_serial(arguments.Number("told", 0));
+    message.mutable_checkpoint_told()->set_failure(arguments.Text("failure"));
+    return Say(arguments.subject, std::move(message));
+  }
   BeginCheckpointRequested event{shell_->NewCall(), {}};
   event.request.set_job("mnist");
   event.request.set_incarnation(IncarnationOf(arguments.subject));

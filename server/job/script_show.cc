@@ -31,6 +31,18 @@ std::string ShowCheckpoint(const v1::Checkpoint& checkpoint) {
                       " committed=", checkpoint.committed_unix_ms() - 1'700'000'000'000);
 }
 
+std::string ShowWanted(const v1::WantedCheckpoint& wanted) {
+  const auto after = [](int64_t unix_ms) { return unix_ms == 0 ? 0 : unix_ms - 1'700'000'000'000; };
+  std::string text = absl::StrCat(" wanted ", wanted.serial(), " by \"", wanted.asker(), "\" times=", wanted.times(),
+                                  " since=+", after(wanted.since_unix_ms()), "ms");
+  if (wanted.told_unix_ms() != 0)
+    absl::StrAppend(&text, " told=+", after(wanted.told_unix_ms()), "ms in epoch ", wanted.told_epoch());
+  if (wanted.over_unix_ms() != 0) absl::StrAppend(&text, " over=+", after(wanted.over_unix_ms()), "ms");
+  if (wanted.has_checkpoint()) absl::StrAppend(&text, " ", ShowCheckpoint(wanted.checkpoint()));
+  if (!wanted.failure().empty()) absl::StrAppend(&text, " \"", wanted.failure(), "\"");
+  return text;
+}
+
 std::string ShowSummary(const v1::JobSummary& summary) {
   std::string text =
       absl::StrCat(v1::JobState_Name(summary.state()), " epoch=", summary.epoch(), " size=", summary.size(),
@@ -104,6 +116,7 @@ struct ReplyText {
       if (worker.missed()) absl::StrAppend(&text, " and is missed");
       if (worker.has_gpu()) absl::StrAppend(&text, " gpu={", worker.gpu().ShortDebugString(), "}");
     }
+    if (r.has_wanted_checkpoint()) absl::StrAppend(&text, "\n", ShowWanted(r.wanted_checkpoint()).substr(1));
     for (const v1::BarredHost& host : r.barred_hosts()) {
       absl::StrAppend(&text, "\nbarred ", host.hostname(), " failures=", host.failures(), " for ", host.barred_ms(),
                       "ms");
@@ -121,6 +134,7 @@ struct ReplyText {
   std::string operator()(const v1::DeleteCheckpointResponse& r) const {
     return absl::StrCat(" deleted ", ShowCheckpoint(r.checkpoint()));
   }
+  std::string operator()(const v1::RequestCheckpointResponse& r) const { return ShowWanted(r.wanted()); }
   std::string operator()(const v1::AbortJobResponse&) const { return " aborted"; }
   std::string operator()(const v1::DeleteJobResponse&) const { return " deleted"; }
   std::string operator()(const v1::ReportExitResponse& r) const {
@@ -162,6 +176,9 @@ std::string ShowMessage(const v1::CoordinatorMessage& message) {
       return absl::StrCat("change_wanted epoch=", m.epoch(), " serial=", m.serial(), " joining=", m.joining(),
                           " leaving=[", absl::StrJoin(m.leaving(), ","), "] \"", m.sentence(), "\"");
     }
+    case v1::CoordinatorMessage::kCheckpointWanted:
+      return absl::StrCat("checkpoint_wanted epoch=", message.checkpoint_wanted().epoch(),
+                          " serial=", message.checkpoint_wanted().serial());
     case v1::CoordinatorMessage::kTimelineOrder:
       return absl::StrCat("timeline_order ", message.timeline_order().recording());
     case v1::CoordinatorMessage::kSlotAssigned: {

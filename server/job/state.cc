@@ -44,6 +44,7 @@ Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall
   ExcuseLateness();
   std::visit([this](const auto& e) { On(e); }, event);
   cycle_.Settle();
+  SettleWanted();
   evidence_.Settle();
   if (!is_deleted_) logged_.Settle();
   timeline_.Settle();
@@ -120,6 +121,10 @@ void Job::State::On(const MessageReceived& event) {
   job_.run->Receive(*rank, event.message, ledger_.effects());
   const bool has_evidence = event.message.has_evidence() && CheckMessage(event.message, roster->size()).ok();
   if (has_evidence) return evidence_.Take(*rank, event.message.evidence());
+  const v1::CheckpointTold& told = event.message.checkpoint_told();
+  const bool is_of_epoch = *rank == 0 && told.epoch() == job_.run->epoch().number();
+  if (event.message.has_checkpoint_told() && is_of_epoch && CheckMessage(event.message, roster->size()).ok())
+    return HearTold(told);
   const v1::Departing& departing = event.message.departing();
   if (!event.message.has_departing() || !job_.IsElastic() || departing.epoch() != job_.run->epoch().number()) return;
   if (CheckMessage(event.message, roster->size()).ok()) departures_.Depart(*rank, departing);
@@ -165,8 +170,10 @@ void Job::State::On(const CommitCheckpointRequested& event) {
       job_.gate.Commit(event.request, Present(), ledger_.now() + ledger_.wall_ahead(), &writes);
   if (response.ok() && !writes.puts.empty()) {
     const v1::Checkpoint& checkpoint = response->checkpoint();
-    ledger_.Tell(LogLine::Level::kInform, absl::StrCat("checkpoint written: ", Plain(checkpoint.name()), " at step ",
-                                                       checkpoint.step(), ", ", Plain(checkpoint.path(), 400)));
+    const bool was_wanted = job_.wanted.Fulfil(checkpoint, WallMs());
+    ledger_.Tell(LogLine::Level::kInform, absl::StrCat("checkpoint written", was_wanted ? ", as was asked for" : "",
+                                                       ": ", Plain(checkpoint.name()), " at step ", checkpoint.step(),
+                                                       ", ", Plain(checkpoint.path(), 400)));
   }
   ledger_.Trace([&](RunTrace& trace, absl::Time at) {
     if (!response.ok() || (writes.puts.empty() && writes.deletes.empty())) return;
@@ -230,6 +237,53 @@ void Job::State::On(const DeleteCheckpointRequested& event) {
   }
   storage_.SaveCheckpoints(std::move(writes));
   ledger_.Answer(event.call, std::move(response));
+}
+
+void Job::State::On(const CheckpointAsked& event) {
+  absl::Status admitted = admission_.CheckLaunchedWith(event.only_of_token);
+  if (admitted.ok() && ledger_.record().created_unix_ms() == 0) {
+    admitted = absl::NotFoundError(absl::StrCat("no worker of job ", ledger_.name(), " has joined yet"));
+  } else if (admitted.ok() && !job_.IsOngoing()) {
+    admitted = absl::FailedPreconditionError(
+        absl::StrCat("job ", ledger_.name(), " has ended, and writes no checkpoint: ", ledger_.record().reason()));
+  }
+  if (!admitted.ok()) return ledger_.Answer<v1::RequestCheckpointResponse>(event.call, admitted);
+  const uint64_t after = job_.wanted.state().after_token();
+  const bool is_writing = job_.gate.IsWriting(after, ledger_.record().epoch().number());
+  const std::string asker = Plain(event.asker);
+  if (job_.wanted.Ask(asker, job_.gate.last_token(), is_writing, WallMs()))
+    ledger_.Tell(LogLine::Level::kInform, absl::StrCat(asker, " asks the program for a checkpoint"));
+  ledger_.MarkChanged();
+  v1::RequestCheckpointResponse response;
+  *response.mutable_wanted() = job_.wanted.state();
+  ledger_.Answer<v1::RequestCheckpointResponse>(event.call, std::move(response));
+}
+
+void Job::State::HearTold(const v1::CheckpointTold& told) {
+  if (job_.wanted.Tell(told.serial(), told.epoch(), WallMs())) {
+    ledger_.Tell(LogLine::Level::kInform, "the program is told that a checkpoint is wanted");
+    ledger_.MarkChanged();
+  }
+  if (told.failure().empty() || !job_.wanted.IsPending() || told.serial() != job_.wanted.state().serial()) return;
+  const std::string why = absl::StrCat("the program could not write it: ", Plain(told.failure(), 1024));
+  job_.wanted.Fail(why, WallMs());
+  ledger_.Tell(LogLine::Level::kWarn, absl::StrCat("the checkpoint that was asked for is not there: ", why));
+  ledger_.MarkChanged();
+}
+
+void Job::State::SettleWanted() {
+  if (job_.wanted.IsPending() && !job_.IsOngoing()) {
+    job_.wanted.Fail(absl::StrCat("the job ended before: ", ledger_.record().reason()), WallMs());
+    ledger_.MarkChanged();
+  }
+  if (job_.run == nullptr || job_.run->roster().seat(0).stream == 0) return;
+  const uint64_t epoch = job_.run->epoch().number();
+  const std::optional<uint64_t> news = job_.wanted.TakeNews(epoch);
+  if (!news.has_value()) return;
+  v1::CoordinatorMessage message;
+  message.mutable_checkpoint_wanted()->set_epoch(epoch);
+  message.mutable_checkpoint_wanted()->set_serial(*news);
+  job_.run->SendTo(0, Share(std::move(message)), ledger_.effects());
 }
 
 void Job::State::On(const AbortRequested& event) {
@@ -331,6 +385,7 @@ absl::Status Job::State::ReceiveMember(uint32_t rank, StreamId stream, const v1:
   // It may have been cut off when the others were told.
   if (is_told && roster.seat(rank).stream == stream)
     job_.run->SendTo(rank, Share(*job_.change->told()), ledger_.effects());
+  if (rank == 0) job_.wanted.TellAgain();
   return absl::OkStatus();
 }
 

@@ -67,6 +67,7 @@ class Job::State {
   void On(const LoggedListed& event) { logged_.On(event); }
   void On(const TimelineOrdered& event) { timeline_.On(event); }
   void On(const TimelineFetched& event) { timeline_.On(event); }
+  void On(const CheckpointAsked& event);
   void On(const AbortRequested& event);
   void On(const DeleteRequested& event);
   void On(const DrainRequested& event);
@@ -79,9 +80,14 @@ class Job::State {
   absl::Status ReceiveWaiting(StreamId stream, const v1::Hello& hello);
   absl::Status ReceiveMember(uint32_t rank, StreamId stream, const v1::Hello& hello);
   void ReceiveSurvivor(uint32_t rank, StreamId stream, const v1::Hello& hello);
+  // Rank 0 says what became of a request for a checkpoint.
+  void HearTold(const v1::CheckpointTold& told);
+  // Tells rank 0 that a checkpoint is wanted, or is not any more; ends the request with the run.
+  void SettleWanted();
   // A member of the last epoch, which has ended, says something.
   void HearSurvivor(uint32_t rank, const v1::WorkerMessage& message);
   CheckpointGate::Present Present() const;
+  int64_t WallMs() const { return absl::ToUnixMillis(ledger_.now() + ledger_.wall_ahead()); }
   absl::Status CheckDeletable(const DeleteRequested& event) const;
   // The id of the job's checkpoint catalogue, in hexadecimal digits; generated at the first call.
   std::string CatalogueName();

@@ -16,6 +16,7 @@ const std::string& OnlyOfToken(const Event& event) {
   static const std::string any;
   if (const auto* abort = std::get_if<AbortRequested>(&event)) return abort->only_of_token;
   if (const auto* drain = std::get_if<DrainRequested>(&event)) return drain->only_of_token;
+  if (const auto* asked = std::get_if<CheckpointAsked>(&event)) return asked->only_of_token;
   return any;
 }
 
@@ -45,7 +46,7 @@ std::optional<Reply> AnswerQueued(const v1::QueuedRecord& record, const v1::Queu
         if constexpr (std::is_same_v<T, AbortRequested>) {
           if (!allowed.ok()) return Reply{one.call, allowed, {}};
           return Reply{one.call, absl::OkStatus(), v1::AbortJobResponse()};
-        } else if constexpr (std::is_same_v<T, DrainRequested>) {
+        } else if constexpr (std::is_same_v<T, DrainRequested> || std::is_same_v<T, CheckpointAsked>) {
           return Reply{one.call, allowed.ok() ? waits : allowed, {}};
         } else if constexpr (std::is_same_v<T, DeleteRequested> || std::is_same_v<T, TimelineOrdered> ||
                              std::is_same_v<T, EvidenceRequested>) {

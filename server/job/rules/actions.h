@@ -43,7 +43,8 @@ using ReplyMessage =
                  v1::CommitCheckpointResponse, v1::FindCheckpointResponse, v1::ReportExitResponse, v1::ListLostResponse,
                  v1::GetJobResponse, v1::ListCheckpointsResponse, v1::AbortJobResponse, v1::DeleteJobResponse,
                  v1::DrainWorkersResponse, v1::DiagnoseResponse, v1::ReportFlightResponse, v1::ListLoggedResponse,
-                 v1::RecordTimelineResponse, v1::GetTimelineResponse, v1::DeleteCheckpointResponse>;
+                 v1::RecordTimelineResponse, v1::GetTimelineResponse, v1::DeleteCheckpointResponse,
+                 v1::RequestCheckpointResponse>;
 struct Reply {
   CallId call = 0;
   absl::Status status;

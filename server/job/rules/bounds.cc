@@ -307,6 +307,8 @@ absl::Status CheckMessage(const v1::WorkerMessage& message, size_t size) {
       return absl::OkStatus();
     case v1::WorkerMessage::kGpuStatus:
       return CheckGpu(message.gpu_status().gpu());
+    case v1::WorkerMessage::kCheckpointTold:
+      return CheckLength("failure", message.checkpoint_told().failure(), 0, 1024);
     case v1::WorkerMessage::kSlotRetired:
       return absl::OkStatus();
     case v1::WorkerMessage::MESSAGE_NOT_SET:

@@ -97,6 +97,14 @@ struct DeleteCheckpointRequested {
   std::string name;
   int64_t step = 0;
 };
+// Admin: RequestCheckpointResponse.
+struct CheckpointAsked {
+  CallId call = 0;
+  // The caller, for people: Access::Text.
+  std::string asker;
+  // As AbortRequested's.
+  std::string only_of_token = {};
+};
 // Monitor: ListLoggedResponse, of these names; none: of all.
 struct LoggedListed {
   CallId call = 0;
@@ -146,7 +154,7 @@ using Event =
     std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed, BeginCheckpointRequested,
                  CommitCheckpointRequested, FindCheckpointRequested, ExitReported, LostListed, JobInspected,
                  CheckpointsListed, EvidenceRequested, FlightReported, LoggedListed, TimelineOrdered, TimelineFetched,
-                 AbortRequested, DeleteRequested, DrainRequested, Ticked, DeleteCheckpointRequested>;
+                 AbortRequested, DeleteRequested, DrainRequested, Ticked, DeleteCheckpointRequested, CheckpointAsked>;
 
 }  // namespace farandole
 

@@ -8,8 +8,7 @@
  *   have an `interrupted` only farandole_shutdown does its work there: the others are FARANDOLE_FAILED_PRECONDITION,
  *   and name the call that they were made within. A signal handler of C's, which may come while a lock is held or
  *   memory is allocated, calls none: it sets a flag, which `interrupted` reads.
- * - Functions that can fail return a code (0 is FARANDOLE_OK); farandole_last_error() then gives one sentence: what,
- * who, both values.
+ * - Functions that can fail return a code (0: FARANDOLE_OK); farandole_last_error() says what, who and both values.
  * - Tensors are borrowed: memory given to a submission stays with the library until its handle is complete. It must be
  * contiguous and aligned to its element. Input and output may be the same; other overlap is not allowed.
  * - Strings are UTF-8 and end in NUL. Pointers that the library returns say how long they live.
@@ -223,8 +222,7 @@ FARANDOLE_EXPORT int farandole_use_stream(int32_t gpu, void* stream);
 FARANDOLE_EXPORT const char* farandole_gpu_transport(void);
 /* The NCCL by which tensors in this process' GPU would travel, as ncclGetVersion has it (23007: 2.30.7), before init,
  * too. 0: by none, as there is no driver, or no NCCL 2.18 or later that may be used; and after fork(). No GPU is
- * touched. As farandole_init does, it takes the NCCL that the process has loaded, and otherwise loads one, which stays.
- */
+ * touched. As farandole_init does, it takes the NCCL that the process has loaded, or else loads one, which stays. */
 FARANDOLE_EXPORT int32_t farandole_nccl_version(void);
 /* This thread's program submits several tensors one soon after the other: until any thread of this worker waits, the
  * library may keep each for up to 5 ms, so that they travel together. Worth it in GPUs, where each would be a
@@ -394,8 +392,7 @@ FARANDOLE_EXPORT void farandole_arena_release(farandole_arena* arena);
  * work that is ready. */
 FARANDOLE_EXPORT int farandole_poll(farandole_handle handle);
 /* Waits until the handle is complete, at most `timeout_ms` (negative: without limit): FARANDOLE_OK,
- * FARANDOLE_STILL_PENDING, or the submission's error. The thread that waits does the work meanwhile. Does not release.
- */
+ * FARANDOLE_STILL_PENDING, or the submission's error. The waiting thread does the work. Does not release. */
 FARANDOLE_EXPORT int farandole_wait(farandole_handle handle, int64_t timeout_ms);
 /* As farandole_wait, and releases the handle unless it is still pending. */
 FARANDOLE_EXPORT int farandole_finish(farandole_handle handle, int64_t timeout_ms);
@@ -411,8 +408,7 @@ FARANDOLE_EXPORT int farandole_result(farandole_handle handle, void** data, int6
 /* Copies such a result to `output`, which has room for its bytes and lies where the tensors do: in a GPU by the
  * thread's stream (farandole_use_stream), which need not have come so far on return. As farandole_result. */
 FARANDOLE_EXPORT int farandole_copy_result(farandole_handle handle, void* output);
-/* Forgets the handle and frees its result. A pending submission goes on by itself; its memory stays borrowed until
- * then. */
+/* Forgets the handle and frees its result. A pending submission goes on; its memory stays borrowed until then. */
 FARANDOLE_EXPORT void farandole_release(farandole_handle handle);
 
 /* ---- Checkpoints ---------------------------------------------------------------------------------------------- */
@@ -443,6 +439,12 @@ FARANDOLE_EXPORT void farandole_checkpoint_abandon(void);
  * coordinator: among the manifests in `directory`. NOT_FOUND: none. The path lives until the thread's next call. */
 FARANDOLE_EXPORT int farandole_checkpoint_find(const char* directory, const char* name, int64_t step, const char** path,
                                                int64_t* found_step);
+/* Whether people want a checkpoint now (`farandole job checkpoint`): `*requested` is 1 once a request, at the same call
+ * on all ranks, which make these calls at the same points of the program. Most calls only count. Two a second, and
+ * every 32nd at least, are a small allreduce: all ranks agree on which. 0 while a rank has joined. A checkpoint that is
+ * begun afterwards ends the request; if it fails, that ends it, too. `interrupted` as in farandole_init.
+ * ABORTED: the epoch has ended; the next one is told of the request again. */
+FARANDOLE_EXPORT int farandole_checkpoint_requested(int32_t* requested, int (*interrupted)(void));
 
 /* ---- Timeline ---------------------------------------------------------------------------------------------------- */
 

@@ -210,4 +210,12 @@ var handleChecks = []check{
 		requireThat(err != nil, "the function's error is lost")
 		requireError(err, err, "the ink is dry")
 	}},
+	// tests/integration/checkpoints has somebody ask.
+	{"nobody wants a checkpoint unasked", func(r *rank) {
+		for range 100 {
+			requested, err := r.job.CheckpointRequested(r.ctx)
+			r.require(err)
+			requireThat(!requested, "somebody wants one")
+		}
+	}},
 }

@@ -50,6 +50,14 @@ void farandole_checkpoint_abandon(void) {
   });
 }
 
+int farandole_checkpoint_requested(int32_t* requested, int (*interrupted)(void)) {
+  return farandole::WithLastingWorker("the question for a checkpoint", [&](Worker& worker) {
+    const absl::StatusOr<bool> answer = worker.checkpoint_question().Ask(farandole::Wrap(interrupted));
+    *requested = answer.ok() && *answer ? 1 : 0;
+    return Code(answer.status());
+  });
+}
+
 int farandole_checkpoint_find(const char* directory, const char* name, int64_t step, const char** path,
                               int64_t* found_step) {
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {

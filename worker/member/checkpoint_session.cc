@@ -68,12 +68,13 @@ absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory
     return absl::FailedPreconditionError(absl::StrCat("checkpoint ", name, " of step ", step,
                                                       ": another is being written: ", writer_->temporary_path()));
   }
+  wanted_ = link_ == nullptr ? 0 : link_->checkpoint_wish().wanted();
   absl::StatusOr<uint64_t> greatest = CheckpointWriter::GreatestToken(std::string(directory));
-  if (!greatest.ok()) return greatest.status();
+  if (!greatest.ok()) return TellFailure(greatest.status());
   absl::BitGen random;
   for (int attempt = 1;; ++attempt) {
     absl::StatusOr<v1::BeginCheckpointResponse> granted = Grant(std::string(directory), name, step, replace, *greatest);
-    if (!granted.ok()) return granted.status();
+    if (!granted.ok()) return TellFailure(granted.status());
     absl::StatusOr<CheckpointWriter> writer =
         CheckpointWriter::Open(directory, name, step, granted->token(), extension, granted->catalogue());
     if (absl::IsAlreadyExists(writer.status()) && attempt < kMostAttempts) {
@@ -81,7 +82,7 @@ absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory
       *greatest = granted->token() + absl::Uniform<uint64_t>(random, 0, uint64_t{1} << attempt);
       continue;
     }
-    if (!writer.ok()) return writer.status();
+    if (!writer.ok()) return TellFailure(writer.status());
     writer_ = *std::move(writer);
     return writer_->temporary_path();
   }
@@ -92,7 +93,7 @@ absl::StatusOr<std::string> CheckpointSession::Commit() {
   if (!writer_.has_value()) return absl::FailedPreconditionError("no checkpoint is being written");
   CheckpointWriter writer = *std::exchange(writer_, std::nullopt);
   absl::StatusOr<v1::Checkpoint> finished = writer.Finish(job_, epoch_);
-  if (!finished.ok()) return finished.status();
+  if (!finished.ok()) return TellFailure(finished.status());
   if (link_ == nullptr) {
     for (const std::string& path : replaced_) RemoveReplaced(path);
     return finished->path();
@@ -104,6 +105,7 @@ absl::StatusOr<std::string> CheckpointSession::Commit() {
   *request.mutable_checkpoint() = *std::move(finished);
   absl::StatusOr<v1::CommitCheckpointResponse> committed = link_->conversation().CommitCheckpoint(request);
   if (!committed.ok()) return Settle(std::move(request), committed.status(), &writer);
+  link_->checkpoint_wish().Forget(wanted_);
   RemoveReplaced(committed->replaced_path());
   return committed->checkpoint().path();
 }
@@ -117,20 +119,31 @@ absl::StatusOr<std::string> CheckpointSession::Settle(v1::CommitCheckpointReques
                         absl::StrCat(failure.message(), "; whether the catalogue has it is not known (",
                                      settled.status().message(), "), so the file stays: ", writer->final_path()));
   }
-  if (settled->has_checkpoint()) return settled->checkpoint().path();
+  if (settled->has_checkpoint()) {
+    link_->checkpoint_wish().Forget(wanted_);
+    return settled->checkpoint().path();
+  }
   writer->Discard();
-  return failure;
+  return TellFailure(failure);
 }
 
 absl::Status CheckpointSession::Fail(absl::string_view cause) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!writer_.has_value()) return absl::FailedPreconditionError("no checkpoint is being written");
   CheckpointWriter writer = *std::exchange(writer_, std::nullopt);
-  return writer.Fail(cause);
+  return TellFailure(writer.Fail(cause));
+}
+
+absl::Status CheckpointSession::TellFailure(const absl::Status& failure) {
+  // The next epoch is told of the request again.
+  if (wanted_ != 0 && !absl::IsAborted(failure)) link_->checkpoint_wish().Fail(wanted_, failure.message());
+  return failure;
 }
 
 void CheckpointSession::Abandon() {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (writer_.has_value())
+    TellFailure(absl::CancelledError("the program gave it up while it wrote the file")).IgnoreError();
   writer_.reset();
 }
 

@@ -42,6 +42,9 @@ class CheckpointSession {
   absl::StatusOr<std::string> Settle(v1::CommitCheckpointRequest request, const absl::Status& failure,
                                      CheckpointWriter* writer);
 
+  // A checkpoint that people have asked for could not be written.
+  absl::Status TellFailure(const absl::Status& failure);
+
   CoordinatorLink* const link_;
   const std::string job_;
   const int rank_;
@@ -51,6 +54,8 @@ class CheckpointSession {
   // Without a coordinator: the job's checkpoints that writer_ was granted to replace. Another writer may have made
   // others since.
   std::vector<std::string> replaced_;
+  // CheckpointWish::wanted when writer_ began; 0 without a coordinator.
+  uint64_t wanted_ = 0;
 };
 
 }  // namespace farandole

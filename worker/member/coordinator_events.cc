@@ -63,6 +63,7 @@ void CoordinatorLink::OnAttached() {
   if (reports_ != nullptr) reports_->OnAttached();
   for (const auto& request : group_requests_.pending()) SendGroupRequest(request->request);
   if (departing_.has_value()) SendDeparting();
+  checkpoint_wish_.OnAttached();
   for (const v1::PeerLost& lost : lost_) conversation_->Send(MessageOf(lost));
 }
 
@@ -92,6 +93,8 @@ void CoordinatorLink::OnMessage(const v1::CoordinatorMessage& message) {
   } else if (message.has_change_wanted()) {
     const v1::ChangeWanted& wanted = message.change_wanted();
     if (wanted.epoch() == epoch_.number() && wanted.serial() > change_wanted_.serial()) change_wanted_ = wanted;
+  } else if (message.has_checkpoint_wanted()) {
+    if (message.checkpoint_wanted().epoch() == epoch_.number()) checkpoint_wish_.Take(message.checkpoint_wanted());
   } else if (message.has_waiting()) {
     // The first time it is no news; from the second time on a rank is late.
     if (speaks_ && waited_before_) log_.Write(LogLevel::kInfo, rank_, message.waiting().sentence());

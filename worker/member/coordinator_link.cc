@@ -145,6 +145,7 @@ CoordinatorLink::CoordinatorLink(const WorkerOptions& options, const Lineage& li
       job_(options.job),
       log_(options.log_level, options.log_format, options.job),
       speaks_(lineage.speaks),
+      checkpoint_wish_([this](v1::WorkerMessage message) { conversation_->Send(std::move(message)); }),
       gpu_health_({absl::ToInt64Nanoseconds(options.stall_warning), absl::ToInt64Nanoseconds(options.stall_limit)},
                   options.nccl_ras),
       settings_(DescribeSettings(options)),

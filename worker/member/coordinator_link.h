@@ -24,6 +24,7 @@
 #include "worker/device/nccl/gpu_collectives.h"
 #include "worker/engine/engine.h"
 #include "worker/launch/options.h"
+#include "worker/member/checkpoint_wish.h"
 #include "worker/member/gpu_health.h"
 #include "worker/member/group_requests.h"
 #include "worker/member/host_measures.h"
@@ -50,8 +51,7 @@ class CoordinatorLink final : public ControlLink {
                                                                    const v1::Member& member, const Starter& start);
   ~CoordinatorLink() override;
 
-  // Waits until the epoch has formed. Fails with the coordinator's reason if it does not; ABORTED: interrupted;
-  // CANCELLED: the job has finished.
+  // Waits until the epoch has formed, or fails with the reason. ABORTED: interrupted; CANCELLED: the job has finished.
   absl::StatusOr<v1::Epoch> AwaitEpoch(const std::function<bool()>& interrupted);
   // Tells the coordinator that a process which was launched for the job has ended, as v1::ProcessEnded.
   void TellEnded(int launch_index, const std::string& sentence);
@@ -71,12 +71,10 @@ class CoordinatorLink final : public ControlLink {
   Course course() const;
   // Whether this worker has the lowest rank of those that outlive the epoch, as far as the coordinator has said.
   bool LeadsSurvivors() const;
-  // Once the epoch has formed: watches the processes of this host's other ranks. Ranks that end before Connect are
-  // reported; the coordinator knows which ranks have left.
+  // Once the epoch has formed: watches the processes of this host's other ranks, and reports those that end.
   absl::Status Watch(const Hosts& hosts, std::vector<std::string> who);
   // After Watch: from now on events go to the engine; those that came before first. `channel` as the engine's.
-  // From then on also watches the worker's GPU for work that hangs or fails; `gpus` may be null; `sending`, which is
-  // Connections::Sending, too.
+  // Also watches the GPU for work that hangs or fails. `gpus` and `sending` (Connections::Sending) may be null.
   void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus,
                std::function<absl::Duration()> sending = nullptr, const LastingParts& lasting = {});
   // Any thread: the connection to a rank of another host, which has not left, is lost. Reports this to the coordinator.
@@ -90,16 +88,14 @@ class CoordinatorLink final : public ControlLink {
   void Depart(absl::Duration grace, const std::string& reason);
   // The coordinator's last message on workers that are to come or to go; its serial is 0 where there was none.
   v1::ChangeWanted change_wanted() const;
-  // Ends the conversation without sending Leave, unless that was sent. No events follow. Afterwards only destruction is
-  // allowed.
+  // Ends the conversation without sending Leave, unless that was sent. Afterwards only destruction is allowed.
   void Silence();
-
-  // Collective: waits until all ranks have asked for the same. ABORTED: interrupted or ended; INVALID_ARGUMENT: ranks
-  // disagree.
+  // Collective: waits until all ranks asked for the same. ABORTED: interrupted, ended; INVALID_ARGUMENT: they differ.
   absl::StatusOr<uint32_t> ChangeGroup(const std::vector<int>& ranks, uint32_t remove,
                                        const std::function<bool()>& interrupted);
 
   Conversation& conversation() { return *conversation_; }
+  CheckpointWish& checkpoint_wish() { return checkpoint_wish_; }
   const std::string& incarnation() const { return incarnation_; }
   const std::string& secret() const { return secret_; }
   const std::string& job() const { return job_; }
@@ -148,6 +144,7 @@ class CoordinatorLink final : public ControlLink {
   std::vector<uint32_t> lost_ranks_;
   v1::ChangeWanted change_wanted_;
   std::optional<v1::Departing> departing_;
+  CheckpointWish checkpoint_wish_;
   Engine* engine_ = nullptr;
   ReadyChannel* channel_ = nullptr;
   std::vector<v1::CoordinatorMessage> early_;

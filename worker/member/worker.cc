@@ -260,6 +260,7 @@ void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {
       },
       link_.get());
   arenas_ = std::make_unique<Arenas>(&connections_->arenas(), connections_.get(), engine_.get(), who_);
+  checkpoint_question_ = std::make_unique<CheckpointQuestion>(engine_.get(), link_.get(), rank_numbers_.size);
   checkpoints_ =
       std::make_unique<CheckpointSession>(link_.get(), options_.job, rank_numbers_.rank, rank_numbers_.epoch);
 }

@@ -19,6 +19,7 @@
 #include "worker/launch/options.h"
 #include "worker/measure/flight_memory.h"
 #include "worker/member/arenas.h"
+#include "worker/member/checkpoint_question.h"
 #include "worker/member/checkpoint_session.h"
 #include "worker/member/connections.h"
 #include "worker/member/coordinator_link.h"
@@ -58,6 +59,7 @@ class Worker {
   // Null for a job of size 1 without a coordinator.
   CoordinatorLink* link() { return link_.get(); }
   CheckpointSession& checkpoints() { return *checkpoints_; }
+  CheckpointQuestion& checkpoint_question() { return *checkpoint_question_; }
   Arenas& arenas() { return *arenas_; }
   const WorkerOptions& options() const { return options_; }
 
@@ -125,6 +127,7 @@ class Worker {
   std::unique_ptr<GpuCollectives> gpus_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<CheckpointSession> checkpoints_;
+  std::unique_ptr<CheckpointQuestion> checkpoint_question_;
   std::unique_ptr<Arenas> arenas_;
 };
 

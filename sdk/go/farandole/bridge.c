@@ -16,7 +16,7 @@
   X(grouped_allreduce) X(broadcast) X(reducescatter) X(barrier) X(join) X(allgather) X(alltoall) X(gather) \
   X(scatter) X(poll) X(wait) X(wait_for_completion) X(finish) X(result) X(copy_result) X(release)          \
   X(checkpoint_begin) X(checkpoint_commit) X(checkpoint_fail) X(checkpoint_abandon) X(checkpoint_find)     \
-  X(start_timeline) X(stop_timeline) X(log) X(read_counters)
+  X(checkpoint_requested) X(start_timeline) X(stop_timeline) X(log) X(read_counters)
 /* clang-format on */
 
 #define FUNCTION(name) __typeof__(&farandole_##name) name;
@@ -383,6 +383,14 @@ farandole_go_outcome farandole_go_checkpoint_commit(void) {
 
 farandole_go_outcome farandole_go_checkpoint_fail(const char* cause) { return of_code(table.checkpoint_fail(cause)); }
 void farandole_go_checkpoint_abandon(void) { table.checkpoint_abandon(); }
+
+farandole_go_outcome farandole_go_checkpoint_requested(const int32_t* cancel) {
+  int32_t requested = 0;
+  cancel_word = cancel;
+  farandole_go_outcome outcome = of_code(table.checkpoint_requested(&requested, interrupted));
+  outcome.value = requested;
+  return outcome;
+}
 
 farandole_go_outcome farandole_go_checkpoint_find(const char* directory, const char* name, int64_t step) {
   const char* path = NULL;

@@ -127,6 +127,7 @@ farandole_go_outcome farandole_go_checkpoint_begin(const char* directory, const 
 farandole_go_outcome farandole_go_checkpoint_commit(void);
 farandole_go_outcome farandole_go_checkpoint_fail(const char* cause);
 void farandole_go_checkpoint_abandon(void);
+farandole_go_outcome farandole_go_checkpoint_requested(const int32_t* cancel);
 farandole_go_outcome farandole_go_checkpoint_find(const char* directory, const char* name, int64_t step);
 
 farandole_go_outcome farandole_go_log(const char* name, double value, int64_t step, int by_rank);

@@ -129,6 +129,18 @@ func (j *Job) save(directory string, step int64, options CheckpointOptions, writ
 	return session.Commit()
 }
 
+// CheckpointRequested tells whether somebody wants a checkpoint now (`farandole job checkpoint`): true once for each
+// request, at the same call on all ranks, which call it equally often at the same points of the program: once a step, in an
+// elastic job behind Loop.Commit. Most calls only count; two a second, and every 32nd at least, are a small allreduce.
+//
+// ErrEpochEnded: the next epoch is told of the request again.
+func (j *Job) CheckpointRequested(ctx context.Context) (bool, error) {
+	requested, err := blocking(ctx, "CheckpointRequested", func(cancel *C.int32_t) C.farandole_go_outcome {
+		return C.farandole_go_checkpoint_requested(cancel)
+	})
+	return requested != 0, err
+}
+
 // FindCheckpoint gives the path and the step of a checkpoint of a name ("": of any) in the job's catalogue: that of the
 // step, or with -1 the newest. Without a coordinator it looks at the files of the directory. ErrNotFound: there is
 // none.

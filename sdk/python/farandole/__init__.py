@@ -13,6 +13,7 @@ from ._library import lib as _lib
 from .basics import (
     Counters,
     ccl_built,
+    checkpoint_requested,
     counters,
     cross_rank,
     cross_size,
@@ -77,6 +78,7 @@ __all__ = [
     "Sum",
     "add_process_set",
     "ccl_built",
+    "checkpoint_requested",
     "counters",
     "cross_rank",
     "cross_size",

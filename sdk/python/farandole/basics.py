@@ -187,6 +187,22 @@ def log(values: Mapping[str, Any], step: Optional[int] = None, by_rank: bool = F
             raise failure(code)
 
 
+_requested = ffi.new("int32_t*")
+
+
+def checkpoint_requested() -> bool:
+    """Whether somebody wants a checkpoint now (`farandole job checkpoint JOB`): True once for each request, at the same
+    call on all ranks. Write one then (`checkpoint.save`); that ends the request.
+
+    All ranks call it equally often, at the same points of the program: once a step, behind `state.commit()` where the
+    job is elastic. Most calls only count (about a microsecond). Two a second, and every 32nd at least, are a small
+    allreduce, in which ranks wait for each other. False while a rank has joined (`join`). RuntimeError: not
+    initialized. EpochEnded: a worker has died or left; the next epoch is told of the request again.
+    """
+    interruptible(lib.farandole_checkpoint_requested, _requested)
+    return _requested[0] == 1
+
+
 def is_initialized() -> bool:
     """Whether this process is a worker: between init() and shutdown(), also when its epoch has ended by an error."""
     return not forked() and lib.farandole_is_initialized() == 1

@@ -220,6 +220,15 @@ CHECK_OF_ALL_RANKS(CheckpointsArePublishedByRankZero) {
   if (job.rank() == 0) REQUIRE_EQ(std::system(("rm -r " + directory).c_str()), 0);
 }
 
+// tests/integration/checkpoints has somebody ask.
+CHECK_OF_ALL_RANKS(NobodyWantsACheckpointUnasked) {
+  for (int call = 0; call < 100; ++call) {
+    const StatusOr<bool> requested = CheckpointRequested(job);
+    REQUIRE_OK(requested.status());
+    REQUIRE(!*requested);
+  }
+}
+
 CHECK_OF_ALL_RANKS(TimelinesRecordWhatTensorsWaitFor) {
   std::string directory = "/tmp/timeline.XXXXXX";
   REQUIRE(mkdtemp(directory.data()) != nullptr);

@@ -238,6 +238,11 @@ bool SubmissionTable::HasJoined() const {
   return book_.join.has_joined();
 }
 
+uint32_t SubmissionTable::joins() const {
+  std::lock_guard<std::mutex> lock(book_.mutex);
+  return book_.join.count();
+}
+
 int64_t SubmissionTable::next_handles() const {
   std::lock_guard<std::mutex> lock(book_.mutex);
   return book_.pool.next_handles();

@@ -66,6 +66,8 @@ class SubmissionTable {
 
   // Whether this rank has joined, and not all have.
   bool HasJoined() const;
+  // How often all ranks have joined.
+  uint32_t joins() const;
   // The first handle for the process's next table, so that it gives none that this table has given.
   int64_t next_handles() const;
 

@@ -145,6 +145,7 @@ const std::map<std::string, Principals>& Table() {
       {"MonitorService.GetTimeline", kViewers},
       {"AdminService.RecordTimeline", kOperators},
       {"AdminService.DeleteCheckpoint", kOperators},
+      {"AdminService.RequestCheckpoint", kControllers},
   };
   return table;
 }
@@ -431,6 +432,8 @@ const std::map<std::string, RouteRow>& Routes() {
       {"GET /api/v1/jobs/*", {kViewers, "/api/v1/jobs/train?tenant=team"}},
       {"GET /api/v1/jobs/*/metrics", {kViewers, "/api/v1/jobs/train/metrics?tenant=team"}},
       {"POST /api/v1/jobs/*/abort", {kControllers, "/api/v1/jobs/train/abort?tenant=team"}},
+      {"GET /api/v1/jobs/*/checkpoint", {kViewers, "/api/v1/jobs/train/checkpoint?tenant=team"}},
+      {"POST /api/v1/jobs/*/checkpoint", {kControllers, "/api/v1/jobs/train/checkpoint?tenant=team"}},
       {"GET /api/v1/jobs/*/hang", {kViewers, "/api/v1/jobs/train/hang?tenant=team"}},
       // It has not stalled.
       {"GET /api/v1/jobs/*/hang/archive", {kViewers, "/api/v1/jobs/train/hang/archive?tenant=team", 404}},

@@ -165,6 +165,10 @@ TEST_F(CoordinatorQueueTest, ALaunchThatWaitsIsSeenAndItsJobIsTheLaunchs) {
   drain.set_rank(0);
   drain.set_idempotency_key("drain");
   EXPECT_THAT(std::string(Team().DrainWorkers(drain).status().message()), HasSubstr("waits in the queue"));
+  v1::RequestCheckpointRequest checkpoint;
+  checkpoint.set_job(drain.job());
+  checkpoint.set_idempotency_key("checkpoint");
+  EXPECT_THAT(std::string(Team().RequestCheckpoint(checkpoint).status().message()), HasSubstr("waits in the queue"));
   EXPECT_EQ(Team().DeleteJob("second", "", "delete").code(), absl::StatusCode::kFailedPrecondition);
 }
 

@@ -159,6 +159,7 @@ Json JobJson(const v1::GetJobResponse& job) {
           {{"hostname", host.hostname()}, {"failures", host.failures()}, {"barred_ms", host.barred_ms()}});
     }
   }
+  if (job.has_wanted_checkpoint()) json["wanted_checkpoint"] = WantedCheckpointJson(job.wanted_checkpoint());
   json["history"] = DecisionsJson(job);
   return json;
 }
@@ -173,6 +174,20 @@ Json CheckpointJson(const v1::Checkpoint& checkpoint) {
   json["committed_unix_ms"] = checkpoint.committed_unix_ms();
   json["epoch"] = checkpoint.epoch();
   json["path"] = checkpoint.path();
+  return json;
+}
+
+Json WantedCheckpointJson(const v1::WantedCheckpoint& wanted) {
+  Json json;
+  json["serial"] = wanted.serial();
+  json["state"] = wanted.over_unix_ms() == 0 ? "pending" : wanted.has_checkpoint() ? "written" : "failed";
+  json["asker"] = wanted.asker();
+  json["since_unix_ms"] = wanted.since_unix_ms();
+  json["times"] = wanted.times();
+  json["told_unix_ms"] = wanted.told_unix_ms();
+  json["over_unix_ms"] = wanted.over_unix_ms();
+  if (wanted.has_checkpoint()) json["checkpoint"] = CheckpointJson(wanted.checkpoint());
+  if (!wanted.failure().empty()) json["failure"] = wanted.failure();
   return json;
 }
 

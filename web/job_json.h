@@ -20,6 +20,8 @@ nlohmann::ordered_json DecisionsJson(const v1::GetJobResponse& job);
 // The summary's fields, and "workers", "history", "negotiation_messages".
 nlohmann::ordered_json JobJson(const v1::GetJobResponse& job);
 nlohmann::ordered_json CheckpointJson(const v1::Checkpoint& checkpoint);
+// The last request for a checkpoint: "state" is "pending", "written" or "failed".
+nlohmann::ordered_json WantedCheckpointJson(const v1::WantedCheckpoint& wanted);
 
 // Text of `json`; indented by `indent` columns, on one line where that is negative. Bytes that are no UTF-8 (names and
 // paths may have some) are replaced.

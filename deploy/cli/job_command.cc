@@ -1,5 +1,6 @@
 #include "deploy/cli/job_command.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
@@ -19,6 +21,7 @@
 #include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/cli/job_text.h"
 #include "deploy/cli/known_jobs.h"
+#include "deploy/cli/text/text_table.h"
 #include "deploy/launcher/environment/options.h"
 #include "nlohmann/json.hpp"
 #include "web/job_json.h"
@@ -30,6 +33,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFailed = 1;
 constexpr int kWrongCommandLine = 2;
+// With --wait, the command looks so often for the checkpoint, and says after so long that none has come.
+constexpr int kLookMs = 200;
+constexpr absl::Duration kSilence = absl::Seconds(30);
 
 int Report(const absl::Status& status, std::ostream& err, absl::string_view command = "job") {
   err << "farandole " << command << ": " << status.message() << "\n";
@@ -74,6 +80,45 @@ absl::Status AskReason(std::string* reason) {
   return reason->empty()
              ? absl::InvalidArgumentError("abort needs a --reason: one sentence, which reaches every worker")
              : absl::OkStatus();
+}
+
+// Why a request is pending for so long.
+std::string PendingSentence(const std::string& job, const v1::WantedCheckpoint& wanted, absl::Duration since) {
+  const std::string seconds = absl::StrFormat("%.0f s", absl::ToDoubleSeconds(since));
+  if (wanted.told_unix_ms() == 0) {
+    return absl::StrCat("job ", job, ": its program has not called hvd.checkpoint_requested() for ", seconds,
+                        ", so it does not know of the request");
+  }
+  return absl::StrCat("job ", job, ": its program was told of the request, and has committed no checkpoint for ",
+                      seconds);
+}
+
+// The request, when it is over with a checkpoint.
+absl::StatusOr<v1::WantedCheckpoint> AwaitCheckpoint(const KnownJob& known, v1::WantedCheckpoint wanted,
+                                                     const JobCommandOptions& options, std::ostream& err) {
+  const absl::Time begin = absl::Now();
+  bool has_warned = false;
+  for (;;) {
+    const absl::Duration since = absl::Now() - begin;
+    if (wanted.has_checkpoint()) return wanted;
+    if (wanted.over_unix_ms() != 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", options.job, " has written no checkpoint: ", WithoutControls(wanted.failure())));
+    }
+    const std::string pending = PendingSentence(options.job, wanted, since);
+    if (since >= absl::Seconds(options.timeout_seconds)) return absl::DeadlineExceededError(pending);
+    if (since >= kSilence && !has_warned) err << "farandole job: " << pending << "; still waiting\n" << std::flush;
+    has_warned = has_warned || since >= kSilence;
+    poll(nullptr, 0, kLookMs);
+    const absl::StatusOr<v1::GetJobResponse> job = known.session->GetJob(known.summary.tenant(), options.job);
+    if (absl::IsUnavailable(job.status())) continue;
+    if (!job.ok()) return job.status();
+    if (job->wanted_checkpoint().serial() != wanted.serial()) {
+      return absl::AbortedError(
+          absl::StrCat("job ", options.job, ": the request was given up for a later one, or the job was deleted"));
+    }
+    wanted = job->wanted_checkpoint();
+  }
 }
 
 void AddOptions(CLI::App* command, JobCommandOptions* options) {
@@ -158,6 +203,30 @@ int DeleteJob(const JobCommandOptions& options, std::ostream& out, std::ostream&
   return 0;
 }
 
+int RequestCheckpoint(const JobCommandOptions& options, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
+  const absl::StatusOr<KnownJob> known = FindActiveJob(survey, options);
+  if (!known.ok()) return Report(known.status(), err);
+  if (known->session == nullptr)
+    return Report(absl::FailedPreconditionError(absl::StrCat("no coordinator runs for job ", options.job)), err);
+  const absl::StatusOr<v1::WantedCheckpoint> wanted =
+      known->session->RequestCheckpoint(known->summary.tenant(), options.job);
+  if (!wanted.ok()) return Report(wanted.status(), err);
+  if (options.waits) {
+    const absl::StatusOr<v1::WantedCheckpoint> done = AwaitCheckpoint(*known, *wanted, options, err);
+    if (!done.ok()) return Report(done.status(), err);
+    out << "job " << options.job << ": checkpoint " << WithoutControls(done->checkpoint().name()) << " of step "
+        << done->checkpoint().step() << ": " << WithoutControls(done->checkpoint().path()) << "\n";
+    return 0;
+  }
+  out << "job " << options.job << ": "
+      << (wanted->times() > 1
+              ? absl::StrCat("a checkpoint was asked for already, by ", WithoutControls(wanted->asker()))
+              : "its program is asked for a checkpoint")
+      << "; it is told when it calls checkpoint_requested()\n";
+  return 0;
+}
+
 int DrainJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
   const absl::StatusOr<KnownJob> known = FindActiveJob(survey, options);
@@ -195,7 +264,7 @@ void AddDrainCommand(CLI::App* app, int* exit_code) {
 }
 
 void AddJobCommand(CLI::App* app, int* exit_code) {
-  CLI::App* job = app->add_subcommand("job", "List, show, abort and delete jobs");
+  CLI::App* job = app->add_subcommand("job", "List, show, abort and delete jobs, and ask for checkpoints");
   job->require_subcommand(1);
   // shared: by the callbacks, of which CLI11 keeps copies.
   const auto options = std::make_shared<JobCommandOptions>();
@@ -224,6 +293,15 @@ void AddJobCommand(CLI::App* app, int* exit_code) {
   AddName(remove, options.get());
   AddOptions(remove, options.get());
   remove->callback([options, exit_code] { *exit_code = DeleteJob(*options, std::cout, std::cerr); });
+
+  CLI::App* checkpoint = job->add_subcommand("checkpoint", "Ask a job's program to write a checkpoint soon");
+  AddName(checkpoint, options.get());
+  AddOptions(checkpoint, options.get());
+  checkpoint->add_flag("--wait", options->waits, "Wait for it, and print its step and path");
+  checkpoint->add_option("--timeout", options->timeout_seconds, "With --wait: for how long at most, in seconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  checkpoint->callback([options, exit_code] { *exit_code = RequestCheckpoint(*options, std::cout, std::cerr); });
 }
 
 }  // namespace farandole

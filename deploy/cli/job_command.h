@@ -11,7 +11,7 @@
 
 namespace farandole {
 
-// The options of `farandole job list|show|abort|delete` and of `farandole drain`.
+// The options of `farandole job list|show|abort|delete|checkpoint` and of `farandole drain`.
 struct JobCommandOptions {
   CoordinatorSource source;
   std::string job;
@@ -23,6 +23,9 @@ struct JobCommandOptions {
   std::optional<uint32_t> rank;
   std::string host;
   bool json = false;
+  // Of a request for a checkpoint: whether to wait for it, and for how long at most.
+  bool waits = false;
+  double timeout_seconds = 600;
 };
 
 // All write their result to `out` and their errors, a sentence per line, to `err`; they return the exit code: 0 on
@@ -39,6 +42,9 @@ int ShowJob(const JobCommandOptions& options, absl::Time now, std::ostream& out,
 int AbortJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
 // Deletes a job that has ended from its coordinator, history and catalogue included; files of checkpoints stay.
 int DeleteJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
+// Asks the job's program for a checkpoint. With `waits`, prints the committed one's step and path; exit code 1, with
+// the reason, if there is none, as the job has ended, the program could not write it, or did not do so in time.
+int RequestCheckpoint(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
 // Has workers of an elastic job leave at the program's next commit; which, is printed.
 int DrainJob(const JobCommandOptions& options, std::ostream& out, std::ostream& err);
 

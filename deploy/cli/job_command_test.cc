@@ -51,6 +51,10 @@ class JobCommandTest : public CoordinatorFixture {
     command_.reason = "its fan is loud";
     return Finish(DrainJob(command_, out_, err_));
   }
+  int Request(const std::string& name) {
+    command_.job = name;
+    return Finish(RequestCheckpoint(command_, out_, err_));
+  }
   json Json() const { return json::parse(printed_); }
 
   // A tenant whose token is not the coordinator's own.
@@ -163,6 +167,41 @@ TEST_F(JobCommandTest, AnAbortReachesTheWorkersWithItsReason) {
   EXPECT_THAT(said_, AllOf(HasSubstr("job mnist has ended already (failed: "), HasSubstr("the disk is needed")));
 }
 
+TEST_F(JobCommandTest, AProgramIsAskedForACheckpoint) {
+  const auto workers = Train("mnist", 2);
+  EXPECT_EQ(Request("mnist"), 0) << said_;
+  EXPECT_EQ(printed_,
+            "job mnist: its program is asked for a checkpoint; it is told when it calls checkpoint_requested()\n");
+  const absl::StatusOr<v1::CoordinatorMessage> wanted =
+      workers[0]->Await([](const v1::CoordinatorMessage& message) { return message.has_checkpoint_wanted(); });
+  ASSERT_TRUE(wanted.ok()) << wanted.status();
+  EXPECT_EQ(wanted->checkpoint_wanted().serial(), 1u);
+  EXPECT_EQ(Request("mnist"), 0);
+  EXPECT_THAT(printed_, HasSubstr("job mnist: a checkpoint was asked for already, by token "));
+  EXPECT_EQ(Show("mnist"), 0);
+  EXPECT_THAT(printed_, ContainsRegex("checkpoint   asked for .* ago by token .*; its program has not called "
+                                      "checkpoint_requested\\(\\) since\n"));
+  command_.waits = true;
+  command_.timeout_seconds = 0.1;
+  EXPECT_EQ(Request("mnist"), 1);
+  EXPECT_THAT(said_, HasSubstr("job mnist: its program has not called hvd.checkpoint_requested() for 0 s"));
+  v1::WorkerMessage told;
+  told.mutable_checkpoint_told()->set_epoch(1);
+  told.mutable_checkpoint_told()->set_serial(1);
+  told.mutable_checkpoint_told()->set_failure("no space left on device");
+  ASSERT_TRUE(workers[0]->Send(told));
+  command_.json = true;
+  for (const absl::Time limit = absl::Now() + absl::Seconds(10); absl::Now() < limit;) {
+    EXPECT_EQ(Show("mnist"), 0);
+    if (Json()["wanted_checkpoint"]["state"] == "failed") break;
+  }
+  EXPECT_EQ(Json()["wanted_checkpoint"]["failure"], "the program could not write it: no space left on device");
+  EXPECT_EQ(Json()["wanted_checkpoint"]["times"], 3);
+  EXPECT_EQ(Abort("mnist", "enough"), 0);
+  EXPECT_EQ(Request("mnist"), 1);
+  EXPECT_THAT(said_, HasSubstr("job mnist has ended already (failed: "));
+}
+
 TEST_F(JobCommandTest, WorkersOfAnElasticJobAreDrainedAndOfAnotherNot) {
   const auto workers = Train("mnist", 2);
   EXPECT_EQ(Drain("mnist", 1), 1);
@@ -211,7 +250,8 @@ TEST_F(JobCommandTest, ATenantSeesAndEndsItsOwnJobsAsItsTokensRoleSays) {
   EXPECT_EQ(List(), 0);
   EXPECT_EQ(Abort("resnet", "why"), 1);
   EXPECT_THAT(said_, HasSubstr("refused to end job resnet: token "));
-  EXPECT_THAT(said_, HasSubstr("(viewer of tenant other) may not end jobs or drain their workers"));
+  EXPECT_THAT(said_,
+              HasSubstr("(viewer of tenant other) may not end jobs, drain their workers or ask them for checkpoints"));
   command_.source.token_file = token_file;
   EXPECT_EQ(Abort("resnet", "why"), 0) << said_;
 }

@@ -61,6 +61,22 @@ std::string GpusLine(const v1::JobSummary& job) {
                       " in use");
 }
 
+// The line about the last request for a checkpoint; "" where nobody has asked.
+std::string WantedLine(const v1::GetJobResponse& job, absl::Time now) {
+  if (!job.has_wanted_checkpoint()) return "";
+  const v1::WantedCheckpoint& wanted = job.wanted_checkpoint();
+  std::string state = "; its program has not called checkpoint_requested() since";
+  if (wanted.has_checkpoint()) {
+    state = absl::StrCat(": written at step ", wanted.checkpoint().step());
+  } else if (wanted.over_unix_ms() != 0) {
+    state = absl::StrCat(": ", WithoutControls(wanted.failure()));
+  } else if (wanted.told_unix_ms() != 0) {
+    state = absl::StrCat("; its program was told ", Since(wanted.told_unix_ms(), now));
+  }
+  return absl::StrCat("checkpoint   asked for ", Since(wanted.since_unix_ms(), now), " by ",
+                      WithoutControls(wanted.asker()), state, "\n");
+}
+
 // A rank's own time, its waits for ranks, and for collectives; "-" where it was not measured.
 void AddShares(const v1::Measured& measured, std::vector<std::string>* row) {
   for (const double percent : {measured.own_percent(), measured.waited_percent(), measured.transfer_percent()})
@@ -140,7 +156,7 @@ void PrintJob(const v1::GetJobResponse& job, const v1::ListCheckpointsResponse& 
       << Since(summary.created_unix_ms(), now) << "\nnegotiation  " << job.negotiation_messages()
       << " messages in this epoch"
       << "\nlast stall   " << (summary.last_stall().empty() ? "none in this epoch" : LastStall(summary, now)) << "\n"
-      << ShowDiagnosis(job.diagnosis())
+      << ShowDiagnosis(job.diagnosis()) << WantedLine(job, now)
       << (job.flight().empty() ? "" : absl::StrCat("collectives  ", WithoutControls(job.flight()), "\n")) << "\n";
   PrintWorkers(job, out);
   for (const v1::BarredHost& host : job.barred_hosts()) {

@@ -121,6 +121,18 @@ grpc::ServerUnaryReactor* AdminService::RecordTimeline(grpc::CallbackServerConte
   });
 }
 
+grpc::ServerUnaryReactor* AdminService::RequestCheckpoint(grpc::CallbackServerContext* context,
+                                                          const v1::RequestCheckpointRequest* request,
+                                                          v1::RequestCheckpointResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kControlOwn);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
+  if (!key.ok()) return CallRouter::Answer(context, key.status());
+  return CarryOut(context, {*access, "RequestCheckpoint", *key}, *request, response, [&](CallId id) {
+    return CheckpointAsked{id, access->Text(), OnlyOfToken(*access)};
+  });
+}
+
 grpc::ServerUnaryReactor* AdminService::DrainWorkers(grpc::CallbackServerContext* context,
                                                      const v1::DrainWorkersRequest* request,
                                                      v1::DrainWorkersResponse* response) {

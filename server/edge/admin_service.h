@@ -28,6 +28,9 @@ class AdminService : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* RecordTimeline(grpc::CallbackServerContext* context,
                                            const v1::RecordTimelineRequest* request,
                                            v1::RecordTimelineResponse* response) override;
+  grpc::ServerUnaryReactor* RequestCheckpoint(grpc::CallbackServerContext* context,
+                                              const v1::RequestCheckpointRequest* request,
+                                              v1::RequestCheckpointResponse* response) override;
   grpc::ServerUnaryReactor* SetQuota(grpc::CallbackServerContext* context, const v1::SetQuotaRequest* request,
                                      v1::SetQuotaResponse* response) override;
   grpc::ServerUnaryReactor* CreateTenant(grpc::CallbackServerContext* context, const v1::CreateTenantRequest* request,

@@ -56,6 +56,7 @@ Json PageJson(const v1::GetJobResponse& job) {
     json["barred_hosts"].push_back(
         {{"hostname", host.hostname()}, {"failures", host.failures()}, {"barred_ms", host.barred_ms()}});
   }
+  if (job.has_wanted_checkpoint()) json["wanted_checkpoint"] = WantedCheckpointJson(job.wanted_checkpoint());
   json["history"] = DecisionsJson(job);
   return json;
 }

@@ -42,7 +42,7 @@ std::string Describe(Right right) {
     case Right::kLaunch:
       return "start jobs or join them";
     case Right::kControlOwn:
-      return "end jobs or drain their workers";
+      return "end jobs, drain their workers or ask them for checkpoints";
     case Right::kControl:
       return "end jobs that it did not launch";
     case Right::kDelete:

@@ -14,7 +14,7 @@ enum class Right {
   kView,
   // Start jobs, join them, keep their checkpoints.
   kLaunch,
-  // End and drain those that were launched with the same token; and all.
+  // End, drain and ask for checkpoints those that were launched with the same token; and all.
   kControlOwn,
   kControl,
   kDelete,

@@ -131,7 +131,7 @@ class World {
     if (stream != 0) shell_.Close(stream, "closed");
   }
   void Ask(const Steps& steps) {
-    switch (steps.number() % 7) {
+    switch (steps.number() % 8) {
       case 0:
         shell_.Step(JobInspected{shell_.NewCall(), steps.number()});
         return;
@@ -149,6 +149,9 @@ class World {
         return;
       case 5:
         shell_.Step(DeleteCheckpointRequested{shell_.NewCall(), steps.text(), steps.number()});
+        return;
+      case 6:
+        shell_.Step(CheckpointAsked{shell_.NewCall(), steps.text()});
         return;
       default:
         shell_.Step(EvidenceRequested{shell_.NewCall(), steps.number() % 4 == 1, steps.number() % 4 == 3});

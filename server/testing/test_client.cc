@@ -122,6 +122,11 @@ absl::Status TestClient::AbortJob(const v1::AbortJobRequest& request) {
   return Call(admin_.get(), &v1::AdminService::Stub::AbortJob, request).status();
 }
 
+absl::StatusOr<v1::RequestCheckpointResponse> TestClient::RequestCheckpoint(
+    const v1::RequestCheckpointRequest& request) {
+  return Call(admin_.get(), &v1::AdminService::Stub::RequestCheckpoint, request);
+}
+
 absl::StatusOr<v1::DeleteCheckpointResponse> TestClient::DeleteCheckpoint(const v1::DeleteCheckpointRequest& request) {
   return Call(admin_.get(), &v1::AdminService::Stub::DeleteCheckpoint, request);
 }

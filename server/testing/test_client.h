@@ -46,6 +46,7 @@ class TestClient {
   absl::StatusOr<v1::ListTenantsResponse> ListTenants(const v1::ListTenantsRequest& request);
   absl::Status AbortJob(const v1::AbortJobRequest& request);
   absl::Status DeleteJob(const std::string& job, const std::string& tenant, const std::string& key);
+  absl::StatusOr<v1::RequestCheckpointResponse> RequestCheckpoint(const v1::RequestCheckpointRequest& request);
   absl::StatusOr<v1::DeleteCheckpointResponse> DeleteCheckpoint(const v1::DeleteCheckpointRequest& request);
   absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(const v1::DrainWorkersRequest& request);
   absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request);

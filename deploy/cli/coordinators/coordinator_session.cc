@@ -89,6 +89,19 @@ absl::StatusOr<v1::DeleteCheckpointResponse> CoordinatorSession::DeleteCheckpoin
                                             absl::StrCat("refused to delete a checkpoint of job ", request.job()));
 }
 
+absl::StatusOr<v1::WantedCheckpoint> CoordinatorSession::RequestCheckpoint(const std::string& tenant,
+                                                                           const std::string& job) const {
+  v1::RequestCheckpointRequest request;
+  request.set_tenant(tenant);
+  request.set_job(job);
+  request.set_idempotency_key(NewIdempotencyKey());
+  const auto answer =
+      Call<v1::RequestCheckpointResponse>(*client_, "AdminService/RequestCheckpoint", request,
+                                          absl::StrCat("refused to ask job ", job, " for a checkpoint"));
+  if (!answer.ok()) return answer.status();
+  return answer->wanted();
+}
+
 absl::StatusOr<v1::DrainWorkersResponse> CoordinatorSession::DrainWorkers(v1::DrainWorkersRequest request) const {
   request.set_idempotency_key(NewIdempotencyKey());
   return Call<v1::DrainWorkersResponse>(*client_, "AdminService/DrainWorkers", request,

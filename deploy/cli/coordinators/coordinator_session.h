@@ -34,6 +34,8 @@ class CoordinatorSession {
   // With an idempotency key of its own.
   absl::StatusOr<v1::DeleteCheckpointResponse> DeleteCheckpoint(v1::DeleteCheckpointRequest request) const;
   // With an idempotency key of its own.
+  absl::StatusOr<v1::WantedCheckpoint> RequestCheckpoint(const std::string& tenant, const std::string& job) const;
+  // With an idempotency key of its own.
   absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(v1::DrainWorkersRequest request) const;
   absl::Status AbortJob(const std::string& tenant, const std::string& job, const std::string& reason,
                         v1::AbortJobRequest::Asker asker) const;

@@ -11,6 +11,9 @@ namespace farandole {
 
 // Changes of a job that there is, for callers with a token that may make them. The audit log has each.
 //   POST /api/v1/jobs/NAME/abort[?tenant=NAME]  ends the job; the body is the reason, at most 1,024 bytes
+//   GET  /api/v1/jobs/NAME/checkpoint           "may_request": whether the caller's role lets it ask its own jobs
+//   POST /api/v1/jobs/NAME/checkpoint[?tenant=NAME]  asks its program for a checkpoint; the answer is the pending
+//                                                    request, as "wanted_checkpoint" of the job's view has it
 // All outlive the routes.
 std::vector<HttpRoute> ActionRoutes(CallRouter* router, const JobRegistry* registry);
 

@@ -1,8 +1,9 @@
-// The buttons of a running job, for callers whose token allows it: they read its stacks and record its timeline.
+// The buttons of a running job, for callers whose token allows it: they read its stacks, record its timeline, and ask its
+// program for a checkpoint.
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { show } from "./address";
-import { act, askJson, pathOf, type Job, type Timeline } from "./api";
+import { act, askJson, pathOf, type Job, type Timeline, type WantedCheckpoint } from "./api";
 import { useAsking } from "./asking";
 import { ago, clock, count, plural } from "./format";
 import { askStacks } from "./hang";
@@ -58,6 +59,7 @@ export function Actions({ job, ...props }: JobProps & { job: Job }): JSX.Element
       <h2 id="actions-title">Look closer</h2>
       {job.state === "running" && <StacksNow {...props} />}
       <TimelineActions {...props} job={job} />
+      <CheckpointNow {...props} job={job} />
     </section>
   );
 }
@@ -123,4 +125,38 @@ function stateOf(timeline: Timeline, runs: boolean): string {
   const missing = lost > 0 ? `, ${count(lost)} events are lost` : "";
   const since = timeline.is_on ? `records since ${ago(timeline.started_unix_ms, timeline.at_unix_ms)}` : `was started ${clock(timeline.started_unix_ms)}, and has ended`;
   return `timeline ${timeline.recording} ${since}${missing}; for Perfetto or chrome://tracing${rights}`;
+}
+
+function CheckpointNow({ tenant, name, job }: JobProps & { job: Job }): JSX.Element {
+  const [said, setSaid] = useState("");
+  const loaded = useLoad<{ may_request: boolean }>(`${tenant}/${name}/checkpoint`, () => askJson(pathOf(tenant, name, "checkpoint")), () => false);
+  const request = async (): Promise<void> => {
+    try {
+      await act<WantedCheckpoint>(tenant, name, "checkpoint");
+      setSaid("The program is asked for a checkpoint.");
+    } catch (refusal) {
+      setSaid((refusal as Error).message);
+    }
+  };
+  const runs = job.state === "running" || job.state === "forming";
+  const wanted = job.wanted_checkpoint;
+  return (
+    <div class="actions">
+      {runs && loaded.value?.may_request && (
+        <Confirmed name="Checkpoint now" onConfirm={() => void request()}
+          question="The program is asked to write a checkpoint at its next step, and goes on." />
+      )}
+      {wanted ? <span class="remark">{wishOf(wanted, job.at_unix_ms)}</span> : runs && <span class="remark">nobody has asked for a checkpoint; the program must call hvd.checkpoint_requested()</span>}
+      <p role="status">{said}</p>
+    </div>
+  );
+}
+
+// What people have asked for, since when, and what came of it.
+function wishOf(wanted: WantedCheckpoint, now: number): string {
+  const asked = `a checkpoint was asked for ${ago(wanted.since_unix_ms, now)} by ${wanted.asker}${wanted.times > 1 ? `, and ${plural(wanted.times - 1, "time")} more` : ""}`;
+  if (wanted.state === "failed") return `${asked}: ${wanted.failure ?? ""}`;
+  if (wanted.state === "written") return `${asked}: written at step ${wanted.checkpoint?.step}, ${wanted.checkpoint?.path}`;
+  if (wanted.told_unix_ms === 0) return `${asked}; its program has not called hvd.checkpoint_requested() since`;
+  return `${asked}; its program was told ${ago(wanted.told_unix_ms, now)}, and has committed none yet`;
 }

@@ -101,7 +101,22 @@ export interface Job extends Summary {
   workers: number;
   hosts: number;
   barred_hosts: { hostname: string; failures: number; barred_ms: number }[];
+  // The last request that its program writes one.
+  wanted_checkpoint?: WantedCheckpoint;
   history: { at_unix_ms: number; sentence: string }[];
+}
+
+export interface WantedCheckpoint {
+  serial: number;
+  state: "pending" | "written" | "failed";
+  asker: string;
+  since_unix_ms: number;
+  times: number;
+  // When the program was told; 0: it has not asked since.
+  told_unix_ms: number;
+  over_unix_ms: number;
+  checkpoint?: { name: string; step: number; path: string };
+  failure?: string;
 }
 
 export interface Workers {

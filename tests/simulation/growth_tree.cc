@@ -147,7 +147,7 @@ class Tree {
   }
 
  private:
-  static constexpr EpochRings kRings = {256, 1024};
+  static constexpr EpochRings kRings = {256, 1024, false};
   struct FreeAligned {
     void operator()(char* memory) const { ::operator delete[](memory, std::align_val_t(64)); }
   };

@@ -24,6 +24,7 @@ SimBounds SimBounds::Random(VirtualTime* time) {
   constexpr int kFanOuts[] = {1, 2, 3, 16};
   bounds.rings.post_cells = uint64_t{1} << time->Between(2, 4);
   bounds.rings.log_cells = uint64_t{1} << time->Between(4, 6);
+  bounds.rings.has_room = false;
   bounds.tree.fan_out = kFanOuts[time->Between(0, 3)];
   bounds.tree.most_unread = time->Between(1, 16);
   bounds.link_bytes = time->Between(1, 2000);

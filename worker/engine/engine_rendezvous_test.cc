@@ -40,31 +40,36 @@ TEST_P(EngineRendezvousTest, WhatAllWaitForNeedsNoLogFromItsSecondTimeOn) {
   });
 }
 
+// Of one element, of the most that posts carry, and of as many as only the rendezvous takes.
 TEST_P(EngineRendezvousTest, EveryKindOfSmallCollectiveIsAsByTheLog) {
   TestEpoch epoch({size()});
   epoch.OnEachRank([&](int rank) {
-    for (int round = 0; round < 4; ++round) {
+    const uint64_t began = epoch.channel(rank).rendezvous()->round();
+    for (int round = 0; round < 6; ++round) {
+      const size_t count = round % 3 == 0 ? 1 : round % 3 == 1 ? 66 : 1500;
       for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax}) {
-        TestTensor tensor(absl::StrCat("op", static_cast<int>(op)), std::vector<float>(66, rank + 1.0f));
+        TestTensor tensor(absl::StrCat("op", static_cast<int>(op)), std::vector<float>(count, rank + 1.0f));
         tensor.reduce_op = op;
         tensor.prescale = 2.0;
         tensor.postscale = 3.0;
         ASSERT_TRUE(epoch.Run(rank, tensor).ok());
         const float all[] = {2 * Sum() / size(), 2 * Sum(), 0, 2.0f, 2.0f * size()};
-        ASSERT_EQ(tensor.values, std::vector<float>(66, 3 * all[static_cast<int>(op)]));
+        ASSERT_EQ(tensor.values, std::vector<float>(count, 3 * all[static_cast<int>(op)]));
       }
       for (int root = 0; root < size(); ++root) {
-        TestTensor sent(absl::StrCat("from", root), {rank + 1.0f, rank + 2.0f});
+        TestTensor sent(absl::StrCat("from", root), std::vector<float>(count, rank + 1.0f));
         sent.op = OpType::kBroadcast;
         sent.root_rank = root;
         ASSERT_TRUE(epoch.Run(rank, sent).ok());
-        ASSERT_EQ(sent.values, (std::vector<float>{root + 1.0f, root + 2.0f}));
+        ASSERT_EQ(sent.values, std::vector<float>(count, root + 1.0f));
       }
       TestTensor barrier("", {});
       barrier.op = OpType::kBarrier;
       ASSERT_TRUE(epoch.Run(rank, barrier).ok());
     }
-    EXPECT_GT(epoch.channel(rank).rendezvous()->round(), 10u);
+    // All but the first of each name.
+    const uint64_t names = 4 + size() + 1;
+    EXPECT_EQ(epoch.channel(rank).rendezvous()->round(), began + 5 * names);
   });
 }
 

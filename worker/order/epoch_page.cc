@@ -17,6 +17,10 @@ constexpr size_t kMostEndBytes = 448;
 // Each reads what all others have written: beyond so many, one that reads and tells them is as fast.
 constexpr int kMostInRendezvous = 16;
 
+RendezvousRoom RoomOf(int size, EpochRings rings) {
+  return rings.has_room ? RendezvousRoom::For(size) : RendezvousRoom();
+}
+
 uint64_t CellsFor(size_t bytes) { return (bytes + kCellPayload - 1) / kCellPayload; }
 
 }  // namespace
@@ -50,7 +54,7 @@ struct EpochPage::RankBlock {
 
 size_t EpochPage::Bytes(int size, EpochRings rings) {
   const size_t cells = size * rings.post_cells + rings.log_cells;
-  return size * sizeof(RankBlock) + cells * sizeof(Cell) + Rendezvous::Bytes(size);
+  return size * sizeof(RankBlock) + cells * sizeof(Cell) + Rendezvous::Bytes(size, RoomOf(size, rings));
 }
 
 EpochPage::EpochPage(void* memory, int rank, int size, int first_rank, EpochRings rings)
@@ -67,7 +71,8 @@ EpochPage::EpochPage(void* memory, int rank, int size, int first_rank, EpochRing
   if (size < 2 || size > kMostInRendezvous) return;
   std::vector<Doorbell*> bells;
   for (int other = 0; other < size; ++other) bells.push_back(&bell(other));
-  rendezvous_.emplace(memory_ + Bytes(size, rings) - Rendezvous::Bytes(size), rank, std::move(bells));
+  const RendezvousRoom room = RoomOf(size, rings);
+  rendezvous_.emplace(memory_ + Bytes(size, rings) - Rendezvous::Bytes(size, room), rank, std::move(bells), room);
 }
 
 EpochPage::RankBlock& EpochPage::block(int rank) const { return reinterpret_cast<RankBlock*>(memory_)[rank]; }

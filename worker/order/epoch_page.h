@@ -17,6 +17,8 @@ struct EpochRings {
   uint64_t post_cells = 1024;
   // Some 40 fused batches of 1,024 items, or 2,048 small results.
   uint64_t log_cells = 2048;
+  // Whether the rendezvous has room for more than kInlineBytes.
+  bool has_room = true;
 };
 
 // Readiness and order through memory that all ranks of a host map: one ring of posts per rank, which that rank writes

@@ -17,9 +17,6 @@
 
 namespace farandole {
 
-// Payload of a submission, or of its result, that travels with readiness and order instead of through a transport.
-inline constexpr int kInlineBytes = 264;
-
 // Reducescatter: how many of a tensor's rows the position gets; the first ones get one more than the others.
 inline int64_t ShareOfRows(int64_t rows, int64_t positions, int64_t position) {
   return rows / positions + (position < rows % positions ? 1 : 0);

@@ -4,14 +4,19 @@
 #include <cstring>
 #include <utility>
 
-#include "worker/order/ready_channel.h"
-
 namespace farandole {
 
 namespace {
 
 // Bytes of a contribution that share the line with its description.
 constexpr size_t kFirstLinePayload = 40;
+
+// Each rank reads what all others have written, so more ranks contribute less.
+constexpr size_t kMostBytesTimesRanks = 32 << 10;
+// Above, transports combine the ranks in another order (docs/decisions/0002-schedules.md), and a result would depend on
+// who waits.
+constexpr int kMostRanksWithRoom = 8;
+constexpr uint64_t kPlaces = 8;
 
 }  // namespace
 
@@ -30,12 +35,23 @@ struct Rendezvous::Seat {
   alignas(64) std::atomic<uint32_t> is_closed;
 };
 
-size_t Rendezvous::Bytes(int size) { return static_cast<size_t>(size) * sizeof(Seat); }
+RendezvousRoom RendezvousRoom::For(int size) {
+  RendezvousRoom room;
+  if (size > kMostRanksWithRoom) return room;
+  room.most_bytes = kMostBytesTimesRanks / static_cast<size_t>(size) & ~size_t{63};
+  room.places = kPlaces;
+  return room;
+}
 
-Rendezvous::Rendezvous(void* memory, int rank, std::vector<Doorbell*> bells)
+size_t Rendezvous::Bytes(int size, RendezvousRoom room) {
+  return static_cast<size_t>(size) * (sizeof(Seat) + room.BytesOfARank());
+}
+
+Rendezvous::Rendezvous(void* memory, int rank, std::vector<Doorbell*> bells, RendezvousRoom room)
     : memory_(static_cast<char*>(memory)),
       rank_(rank),
       bells_(std::move(bells)),
+      room_(room),
       round_(std::max(cell(rank, 0).round.load(), cell(rank, 1).round.load())),
       has_closed_(seat(rank).is_closed.load() != 0) {
   static_assert(offsetof(Cell, payload) + kFirstLinePayload == 64);
@@ -46,7 +62,15 @@ Rendezvous::Seat& Rendezvous::seat(int rank) const { return reinterpret_cast<Sea
 
 Rendezvous::Cell& Rendezvous::cell(int rank, uint64_t round) const { return seat(rank).cells[round % 2]; }
 
-const char* Rendezvous::payload(int rank) const { return cell(rank, round_.load()).payload; }
+char* Rendezvous::place(int rank, uint64_t round) const {
+  char* const places = memory_ + bells_.size() * sizeof(Seat) + static_cast<size_t>(rank) * room_.BytesOfARank();
+  return places + round % room_.places * room_.most_bytes;
+}
+
+const char* Rendezvous::payload(int rank, size_t bytes) const {
+  const uint64_t round = round_.load();
+  return bytes > kInlineBytes ? place(rank, round) : cell(rank, round).payload;
+}
 
 bool Rendezvous::CanOffer() const {
   const uint64_t round = round_.load();

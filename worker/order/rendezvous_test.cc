@@ -19,12 +19,27 @@ namespace {
 using Outcome = Rendezvous::Outcome;
 
 constexpr uint64_t kSignature = 77;
+constexpr size_t kLarge = 4096;
+
+// The contribution of a rank in a round; a large one differs from place to place.
+std::string Contribution(int rank, uint64_t round, size_t bytes) {
+  std::string contribution(bytes, '\0');
+  const uint64_t start = round * 100 + static_cast<uint64_t>(rank);
+  for (size_t at = 0; at < bytes; at += sizeof(start)) {
+    const uint64_t word = start + at;
+    std::memcpy(&contribution[at], &word, std::min(sizeof(word), bytes - at));
+  }
+  return contribution;
+}
 
 // The ranks' ends over one memory.
 class Ranks {
  public:
-  explicit Ranks(int size)
-      : bytes_(Rendezvous::Bytes(size)),
+  // Contributions have so many bytes.
+  explicit Ranks(int size, size_t contribution_bytes = sizeof(uint64_t))
+      : contribution_bytes_(contribution_bytes),
+        room_(contribution_bytes > kInlineBytes ? RendezvousRoom{contribution_bytes, 2} : RendezvousRoom()),
+        bytes_(Rendezvous::Bytes(size, room_)),
         memory_(new (std::align_val_t(64)) char[bytes_]()),
         bells_(new Doorbell[static_cast<size_t>(size)]()) {
     for (int rank = 0; rank < size; ++rank) bell_pointers_.push_back(&bells_[rank]);
@@ -37,15 +52,19 @@ class Ranks {
 
   // Offers with a payload that says of which rank and round it is.
   void Offer(int rank, uint32_t slot, uint64_t round) {
-    const uint64_t payload = Payload(rank, round);
-    ends_[rank]->Offer(slot, kSignature, {reinterpret_cast<const char*>(&payload), sizeof(payload)});
+    std::string contribution = Contribution(rank, round, contribution_bytes_);
+    if (contribution_bytes_ > kInlineBytes) {
+      std::memcpy(ends_[rank]->Place(), contribution.data(), contribution_bytes_);
+      contribution.clear();
+    }
+    ends_[rank]->Offer(slot, kSignature, contribution);
   }
   void ExpectAgreed(int rank, uint64_t round) {
     EXPECT_EQ(ends_[rank]->Look(), Outcome::kAgreed);
     for (int other = 0; other < size(); ++other) {
-      uint64_t payload = 0;
-      std::memcpy(&payload, std::as_const(*ends_[rank]).payload(other), sizeof(payload));
-      EXPECT_EQ(payload, Payload(other, round)) << "rank " << rank << " reads what rank " << other << " has offered";
+      EXPECT_EQ(std::string(ends_[rank]->payload(other, contribution_bytes_), contribution_bytes_),
+                Contribution(other, round, contribution_bytes_))
+          << "rank " << rank << " reads what rank " << other << " has offered";
     }
   }
 
@@ -57,13 +76,14 @@ class Ranks {
   }
 
  private:
-  static uint64_t Payload(int rank, uint64_t round) { return round * 100 + static_cast<uint64_t>(rank); }
   void MakeEnds() {
     ends_.clear();
     for (int rank = 0; rank < size(); ++rank)
-      ends_.push_back(std::make_unique<Rendezvous>(memory_, rank, bell_pointers_));
+      ends_.push_back(std::make_unique<Rendezvous>(memory_, rank, bell_pointers_, room_));
   }
 
+  const size_t contribution_bytes_;
+  const RendezvousRoom room_;
   const size_t bytes_;
   char* const memory_;
   std::unique_ptr<Doorbell[]> bells_;
@@ -71,9 +91,12 @@ class Ranks {
   std::vector<std::unique_ptr<Rendezvous>> ends_;
 };
 
-TEST(RendezvousTest, ARoundIsAgreedWhenAllHaveOfferedTheSame) {
+// The sizes of contributions that lie in one cache line, in several, and apart.
+class RendezvousBytesTest : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(RendezvousBytesTest, ARoundIsAgreedWhenAllHaveOfferedTheSame) {
   for (int size = 2; size <= 8; ++size) {
-    Ranks ranks(size);
+    Ranks ranks(size, GetParam());
     for (uint64_t round = 1; round <= 5; ++round) {
       for (int rank = 0; rank < size; ++rank) {
         ASSERT_TRUE(ranks[rank].CanOffer());
@@ -130,9 +153,9 @@ TEST(RendezvousTest, WhoHasClosedDeclinesWhatItHasNotAnswered) {
 
 TEST(RendezvousTest, AnAnswerWakesWhoSleeps) {
   std::unique_ptr<Doorbell[]> bells(new Doorbell[2]());
-  std::vector<char> memory(Rendezvous::Bytes(2) + 64);
+  std::vector<char> memory(Rendezvous::Bytes(2, {}) + 64);
   char* aligned = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64);
-  Rendezvous first(aligned, 0, {&bells[0], &bells[1]});
+  Rendezvous first(aligned, 0, {&bells[0], &bells[1]}, {});
   bells[1].SetAttention(Attention::kDataThreadAsleep);
   const uint32_t ticket = bells[1].Ticket();
   first.Offer(3, kSignature, "");
@@ -244,10 +267,10 @@ TEST(RendezvousTest, InEveryOrderOfEventsAllRanksSeeTheSameOutcome) {
 }
 
 // On threads, for the thread sanitizer: ranks offer one of two slots, or decline when asked.
-TEST(RendezvousTest, ThreadsReadWhatWasOfferedInTheRound) {
+TEST_P(RendezvousBytesTest, ThreadsReadWhatWasOfferedInTheRound) {
   constexpr int kSize = 3;
-  constexpr uint64_t kRounds = 20'000;
-  Ranks ranks(kSize);
+  const uint64_t kRounds = GetParam() < kLarge ? 20'000 : 3'000;
+  Ranks ranks(kSize, GetParam());
   std::vector<std::vector<Outcome>> seen(kSize);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kSize; ++rank) {
@@ -274,6 +297,17 @@ TEST(RendezvousTest, ThreadsReadWhatWasOfferedInTheRound) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(seen[0], seen[1]);
   EXPECT_EQ(seen[0], seen[2]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Bytes, RendezvousBytesTest, ::testing::Values(sizeof(uint64_t), kInlineBytes, kLarge));
+
+TEST(RendezvousRoomTest, MoreRanksContributeLess) {
+  EXPECT_EQ(RendezvousRoom::For(2).most_bytes, 16u << 10);
+  EXPECT_EQ(RendezvousRoom::For(4).most_bytes, 8u << 10);
+  EXPECT_EQ(RendezvousRoom::For(8).most_bytes, 4u << 10);
+  EXPECT_EQ(RendezvousRoom::For(9).most_bytes, static_cast<size_t>(kInlineBytes));
+  for (int size = 2; size <= 8; ++size) EXPECT_EQ(RendezvousRoom::For(size).most_bytes % 64, 0u);
+  EXPECT_EQ(RendezvousRoom::For(9).BytesOfARank(), 0u);
 }
 
 }  // namespace

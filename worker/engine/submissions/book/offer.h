@@ -8,6 +8,7 @@
 #include "worker/engine/submissions/book/name_table.h"
 #include "worker/engine/submissions/book/submission.h"
 #include "worker/order/rendezvous.h"
+#include "worker/transport/shm/arena_table.h"
 
 namespace farandole {
 
@@ -40,8 +41,9 @@ class OfferPause {
 // is_open().
 class Offer {
  public:
-  // `rendezvous` is null where the ranks have none; it outlives the offer.
-  explicit Offer(Rendezvous* rendezvous) : rendezvous_(rendezvous) {}
+  // `rendezvous` is null where the ranks have none, `arenas` where there are none; both outlive the offer.
+  explicit Offer(Rendezvous* rendezvous, const ArenaTable* arenas = nullptr)
+      : rendezvous_(rendezvous), arenas_(arenas) {}
 
   // Whether the rank may offer this submission, which has the name `name` and is the only one pending; false: the call
   // counts towards the pause if nothing else forbids it.
@@ -71,9 +73,12 @@ class Offer {
   }
 
  private:
+  // Whether the tensors are of a kind and size for the rendezvous.
+  bool Fits(const Submission& submission) const;
   void WriteResult() const;
 
   Rendezvous* const rendezvous_;
+  const ArenaTable* const arenas_;
   Submission* submission_ = nullptr;
   NameTable::Name* name_ = nullptr;
   std::atomic<bool> is_open_{false};

@@ -25,7 +25,7 @@ SubmissionBook::SubmissionBook(const SubmissionOptions& options)
       negotiation(options.link, &names, &join),
       pool(options.next_handles),
       posts(options.channel),
-      offer(options.channel->rendezvous()),
+      offer(options.channel->rendezvous(), options.arenas),
       news(options.rank) {}
 
 void SubmissionBook::Finish(Submission* submission, const absl::Status& status) {

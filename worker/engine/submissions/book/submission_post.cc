@@ -6,10 +6,13 @@
 
 namespace farandole {
 
+bool MayTravelInline(const Submission& submission) {
+  return submission.gpu == nullptr && TraitsOf(submission.op).may_be_inline &&
+         submission.reduce_op != ReduceOp::kAdasum;
+}
+
 bool TravelsInline(const Submission& submission) {
-  if (submission.gpu != nullptr) return false;
-  if (!TraitsOf(submission.op).may_be_inline || submission.reduce_op == ReduceOp::kAdasum) return false;
-  return submission.bytes() <= kInlineBytes;
+  return submission.bytes() <= kInlineBytes && MayTravelInline(submission);
 }
 
 size_t WritePayload(const Submission& submission, int position, char* payload) {

@@ -10,7 +10,9 @@ namespace farandole {
 
 // How a submission is stated to the other ranks, and how a small one's data travels with that statement.
 
-// Whether the data is small enough to travel in posts and entries. A barrier has no bytes.
+// Whether the data is of a kind that may travel in posts and entries, or in the rendezvous.
+bool MayTravelInline(const Submission& submission);
+// Whether it is also small enough for posts and entries. A barrier has no bytes.
 bool TravelsInline(const Submission& submission);
 // Writes this rank's contribution, prescaled, and returns its bytes. `position` is that of the rank in the group.
 size_t WritePayload(const Submission& submission, int position, char* payload);

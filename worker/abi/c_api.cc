@@ -23,36 +23,48 @@ farandole_handle Handle(const absl::StatusOr<int64_t>& handle) {
 }
 
 // The request's numbers, checked.
-absl::StatusOr<Request> MakeRequest(OpType op, const char* name, int32_t dtype, int32_t reduce_op, int32_t group) {
-  absl::StatusOr<DType> type = DTypeFromInt(dtype);
-  if (!type.ok()) return type.status();
-  absl::StatusOr<ReduceOp> reduce = ReduceOpFromInt(reduce_op);
-  if (!reduce.ok()) return reduce.status();
+absl::Status FillRequest(OpType op, const char* name, int32_t dtype, int32_t reduce_op, int32_t group,
+                         Request* request) {
+  if (dtype < 0 || dtype >= kDTypeCount) return DTypeFromInt(dtype).status();
+  if (reduce_op < 0 || reduce_op >= kReduceOpCount) return ReduceOpFromInt(reduce_op).status();
   if (group < 0) return absl::InvalidArgumentError(absl::StrCat("there is no process set ", group));
+  request->op = op;
+  request->dtype = static_cast<DType>(dtype);
+  request->reduce_op = static_cast<ReduceOp>(reduce_op);
+  request->group = static_cast<uint32_t>(group);
+  if (name != nullptr) request->name = name;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Request> MakeRequest(OpType op, const char* name, int32_t dtype, int32_t reduce_op, int32_t group) {
   Request request;
-  request.op = op;
-  request.dtype = *type;
-  request.reduce_op = *reduce;
-  request.group = static_cast<uint32_t>(group);
-  if (name != nullptr) request.name = name;
+  absl::Status filled = FillRequest(op, name, dtype, reduce_op, group, &request);
+  if (!filled.ok()) return filled;
   return request;
 }
 
-absl::StatusOr<TensorView> MakeTensor(const void* input, void* output, const int64_t* shape, int32_t ndim,
-                                      bool needs_output) {
+absl::Status FillTensor(const void* input, void* output, const int64_t* shape, int32_t ndim, bool needs_output,
+                        TensorView* tensor) {
   if (ndim < 0 || (ndim > 0 && shape == nullptr)) {
     return absl::InvalidArgumentError(
         absl::StrCat("a tensor has ", ndim, " dimensions, but ", shape == nullptr ? "no shape" : "a shape"));
   }
-  TensorView tensor;
-  tensor.input = input;
-  tensor.output = output;
-  tensor.shape = absl::MakeConstSpan(shape, static_cast<size_t>(ndim));
+  tensor->input = input;
+  tensor->output = output;
+  tensor->shape = absl::MakeConstSpan(shape, static_cast<size_t>(ndim));
   bool empty = false;
-  for (int64_t dim : tensor.shape) empty = empty || dim == 0;
+  for (int64_t dim : tensor->shape) empty = empty || dim == 0;
   if (!empty && (input == nullptr || (needs_output && output == nullptr))) {
     return absl::InvalidArgumentError("a tensor with elements has no memory: its input or output is NULL");
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TensorView> MakeTensor(const void* input, void* output, const int64_t* shape, int32_t ndim,
+                                      bool needs_output) {
+  TensorView tensor;
+  absl::Status filled = FillTensor(input, output, shape, ndim, needs_output, &tensor);
+  if (!filled.ok()) return filled;
   return tensor;
 }
 
@@ -243,18 +255,20 @@ int farandole_allreduce_now(const char* name, const void* input, void* output, c
                             int32_t dtype, int32_t reduce_op, double prescale, double postscale, int32_t group,
                             int64_t timeout_ms, farandole_handle* handle) {
   *handle = 0;
-  auto request = farandole::MakeRequest(farandole::OpType::kAllreduce, name, dtype, reduce_op, group);
-  if (!request.ok()) return Code(request.status());
-  request->prescale = prescale;
-  request->postscale = postscale;
-  auto tensor = farandole::MakeTensor(input, output, shape, ndim, true);
-  if (!tensor.ok()) return Code(tensor.status());
-  request->tensors = absl::MakeConstSpan(&*tensor, 1);
+  farandole::Request request;
+  farandole::TensorView tensor;
+  absl::Status filled =
+      farandole::FillRequest(farandole::OpType::kAllreduce, name, dtype, reduce_op, group, &request);
+  if (filled.ok()) filled = farandole::FillTensor(input, output, shape, ndim, true, &tensor);
+  if (!filled.ok()) return Code(filled);
+  request.prescale = prescale;
+  request.postscale = postscale;
+  request.tensors = absl::MakeConstSpan(&tensor, 1);
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
-    if (absl::Status placed = farandole::PlaceOnGpu(worker, &*request); !placed.ok()) return Code(placed);
-    const bool is_on_gpu = request->gpu != nullptr;
+    if (absl::Status placed = farandole::PlaceOnGpu(worker, &request); !placed.ok()) return Code(placed);
+    const bool is_on_gpu = request.gpu != nullptr;
     absl::StatusOr<bool> complete =
-        worker.engine().SubmitAndWait(*request, farandole::Nanoseconds(timeout_ms), !is_on_gpu, handle);
+        worker.engine().SubmitAndWait(request, farandole::Nanoseconds(timeout_ms), !is_on_gpu, handle);
     if (complete.ok() && !*complete) return kPending;
     if (is_on_gpu && *handle != 0) complete = farandole::SettleOnGpu(worker, *handle, std::move(complete), true);
     *handle = 0;

@@ -10,7 +10,8 @@ std::string& LastError() {
 }
 
 int Code(const absl::Status& status) {
-  if (!status.ok()) LastError() = std::string(status.message());
+  if (status.ok()) return FARANDOLE_OK;
+  LastError() = std::string(status.message());
   // Abseil's number of it is that of STILL_PENDING here.
   if (absl::IsCancelled(status)) return FARANDOLE_CANCELLED;
   if (absl::IsUnknown(status)) return FARANDOLE_INTERNAL;

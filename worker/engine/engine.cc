@@ -118,9 +118,20 @@ absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit
   const int64_t started = submission->submitted_ns;
   looked_ns_ = started;
   RankMeter::Wait wait(&meter_, started);
-  Drive([submission] { return submission->complete.load(); }, DeadlineAfter(started, limit_ns));
+  driven_ = release ? submission : nullptr;
+  const auto is_met = [this, release] { return release && driven_ == nullptr; };
+  Drive([&] { return is_met() || submission->complete.load(); }, DeadlineAfter(started, limit_ns));
+  const bool was_met = is_met();
+  driven_ = nullptr;
+  const bool is_short = was_met && looked_ns_ == started;
+  const int weight = is_short ? sampler_.Next() : 0;
   LeaveRole();
-  wait.End(submission->complete.load(), options_.clock());
+  if (is_short) {
+    wait.EndSampled(weight, weight > 0 ? options_.clock() : started);
+    return true;
+  }
+  wait.End(was_met || submission->complete.load(), options_.clock());
+  if (was_met) return true;
   return table_.DoneWaiting(submission, release);
 }
 
@@ -359,15 +370,14 @@ bool Engine::MeetPass() {
     return true;
   }
   uint32_t slot = 0;
-  const int64_t bytes = table_.log().CompleteOffered(&slot, looked_ns_);
+  const int64_t bytes = table_.log().CompleteOffered(&slot, looked_ns_, &driven_);
   if (bytes < 0) return true;
   if (options_.rank == 0) {
     orderer_.OnUsed(slot);
     arrivals_->OnMet(looked_ns_);
     arrivals_->OnStep(meter_.steps());
   }
-  small_.fetch_add(1);
-  small_bytes_.fetch_add(bytes);
+  CountSmall(bytes);
   return true;
 }
 
@@ -455,36 +465,15 @@ bool Engine::ReadLog() {
   return true;
 }
 
-void Engine::OnLeft(int rank) {
-  table_.log().OnLeft(rank, options_.who[rank]);
-  if (rank != options_.rank) return;
-  // Only now: the thread that waits in Leave finds that nothing can be submitted any more.
-  has_left_.store(true);
-  table_.notice().Notify();
-}
-
 void Engine::OnInline(const Entry& entry) {
   const int64_t bytes = table_.log().CompleteInline(entry, looked_ns_);
   if (bytes < 0) return;  // of a group without this rank
-  small_.fetch_add(1);
-  small_bytes_.fetch_add(bytes);
+  CountSmall(bytes);
 }
 
-void Engine::FailAll() {
-  batch_.Fail(table_.ended());
-  failed_all_.store(true);
-  table_.notice().Notify();
-}
-
-void Engine::Abort(const absl::Status& reason) {
-  if (is_ending_.exchange(true)) return;
-  // Before a waiting thread sees it, and ends the process. A rank that shuts down has left before, or its peers see its
-  // end.
-  if (!stopping_.load()) channel_->StateEnd(reason);
-  table_.End(reason);
-  stop_transport_(reason);
-  aborted_.store(true);
-  bell_.RingAll();
+void Engine::CountSmall(int64_t bytes) {
+  small_.store(small_.load() + 1, std::memory_order_relaxed);
+  small_bytes_.store(small_bytes_.load() + static_cast<uint64_t>(bytes), std::memory_order_relaxed);
 }
 
 Engine::Counters Engine::counters() const {

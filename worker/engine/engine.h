@@ -23,6 +23,7 @@
 #include "worker/engine/submissions/submission_table.h"
 #include "worker/measure/last_arrivals.h"
 #include "worker/measure/rank_meter.h"
+#include "worker/measure/wait_sampler.h"
 #include "worker/order/orderer.h"
 #include "worker/order/ready_channel.h"
 
@@ -108,6 +109,8 @@ class Engine {
   void ApplyNews();
   bool ReadLog();
   void OnInline(const Entry& entry);
+  // With the role: a collective of so many bytes is over that needed no batch.
+  void CountSmall(int64_t bytes);
   void OnLeft(int rank);
   void FailAll();
   // Whether there may be more for this rank in the log: not after it has left, unless it is needed.
@@ -137,6 +140,10 @@ class Engine {
   Orderer orderer_;
   std::optional<Entry> unappended_;
   uint32_t met_ = 0;  // rounds of the rendezvous
+  // The submission that SubmitAndWait drives and is to release. Null: none, or it has met the other ranks' and is
+  // released.
+  Submission* driven_ = nullptr;
+  WaitSampler sampler_;
   // Rank 0: counts which rank posts last. `looked_ns_`: the time of the last check for posts; up to date after a wait.
   const std::unique_ptr<LastArrivals> arrivals_;
   int64_t looked_ns_ = 0;

@@ -39,6 +39,13 @@ class RankMeter {
       if (ran_ns > 0)
         record_.waited_in_batch_ns.fetch_add(std::min(ran_ns, now_ns - began_ns_), std::memory_order_relaxed);
     }
+    // The same of a wait that is over, in which no collective ran. It stands for `weight` waits, as WaitSampler says;
+    // 0: another one stands for it, and the time does not matter.
+    void EndSampled(int weight, int64_t now_ns) {
+      record_.waiting_since_ns.store(0, std::memory_order_relaxed);
+      record_.stuck_since_ns.store(0, std::memory_order_relaxed);
+      if (weight > 0) record_.waited_ns.fetch_add(weight * (now_ns - began_ns_), std::memory_order_relaxed);
+    }
 
    private:
     RankRecord& record_;

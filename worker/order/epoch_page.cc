@@ -14,8 +14,6 @@ namespace {
 constexpr size_t kCellPayload = 312;
 static_assert(sizeof(Post) <= kCellPayload, "a post fits into a cell");
 constexpr size_t kMostEndBytes = 448;
-// Each reads what all others have written: beyond so many, one that reads and tells them is as fast.
-constexpr int kMostInRendezvous = 16;
 
 RendezvousRoom RoomOf(int size, EpochRings rings) {
   return rings.has_room ? RendezvousRoom::For(size) : RendezvousRoom();
@@ -68,7 +66,7 @@ EpochPage::EpochPage(void* memory, int rank, int size, int first_rank, EpochRing
   static_assert(sizeof(Cell) == 320, "a cell is five cache lines");
   static_assert(kMostEntryBytes == EpochRings().log_cells / 2 * kCellPayload, "an entry takes half of the log at most");
   FD_CHECK(reinterpret_cast<uintptr_t>(memory) % 64 == 0) << "the page must be aligned to cache lines";
-  if (size < 2 || size > kMostInRendezvous) return;
+  if (size < 2 || size > Rendezvous::kMostRanks) return;
   std::vector<Doorbell*> bells;
   for (int other = 0; other < size; ++other) bells.push_back(&bell(other));
   const RendezvousRoom room = RoomOf(size, rings);

@@ -95,7 +95,7 @@ void Rendezvous::Answer(uint32_t slot, uint64_t signature) {
   Cell& own = cell(rank_, round);
   own.slot.store(slot, std::memory_order_relaxed);
   own.signature.store(signature, std::memory_order_relaxed);
-  round_.store(round);
+  round_.store(round, std::memory_order_release);
   own.round.store(round);
   for (int rank = 0; rank < size(); ++rank) {
     if (rank != rank_) bells_[rank]->Ring();

@@ -41,6 +41,9 @@ class Rendezvous {
  public:
   enum class Outcome { kOpen, kAgreed, kDeclined };
 
+  // Each reads what all others have written: beyond so many, one that reads and tells them is as fast.
+  static constexpr int kMostRanks = 16;
+
   static size_t Bytes(int size, RendezvousRoom room);
   // `bells` are the ranks'. Both are borrowed. Over memory that is in use, it goes on where the rank was.
   Rendezvous(void* memory, int rank, std::vector<Doorbell*> bells, RendezvousRoom room);

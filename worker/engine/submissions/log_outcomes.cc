@@ -15,12 +15,17 @@ bool LogOutcomes::DeclineOffers() {
   return book_.offer.Decline();
 }
 
-int64_t LogOutcomes::CompleteOffered(uint32_t* slot, int64_t now_ns) {
+int64_t LogOutcomes::CompleteOffered(uint32_t* slot, int64_t now_ns, Submission** driven) {
   const SubmissionBook::Lock lock(&book_);
   if (book_.offer.submission() == nullptr) return -1;
   Submission* submission = book_.offer.CloseAgreed();
   const int64_t bytes = submission->bytes();
   *slot = submission->slot;
+  if (submission == *driven && submission->waiters == 1) {
+    submission->waiters = 0;
+    submission->released = true;
+    *driven = nullptr;
+  }
   book_.Finish(submission, book_.offer.name(), absl::OkStatus(), now_ns);
   book_.PostJoin();
   book_.notice.Notify();

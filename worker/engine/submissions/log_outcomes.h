@@ -19,10 +19,11 @@ class LogOutcomes {
   LogOutcomes(const LogOutcomes&) = delete;
   LogOutcomes& operator=(const LogOutcomes&) = delete;
 
-  // The round is agreed: computes the result and completes the submission. Returns its bytes and sets `*slot`; -1: the
+  // The round is agreed: computes the result and completes the submission. If that is `*driven`, for which the caller
+  // waits and no other thread, releases it too and sets `*driven` to null. Returns its bytes and sets `*slot`; -1: the
   // submission has ended meanwhile.
   // Here and below `now_ns` is for the flight recorder, which takes a time that has been read lately.
-  int64_t CompleteOffered(uint32_t* slot, int64_t now_ns);
+  int64_t CompleteOffered(uint32_t* slot, int64_t now_ns, Submission** driven);
   // The round is declined: posts the submission to the order log instead.
   void PostOffered();
   // Declines if other ranks wait in the rendezvous while this rank waits for another submission of theirs. Returns

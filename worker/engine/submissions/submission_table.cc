@@ -35,8 +35,7 @@ FlightRecord* Record(const Submission& submission, NameTable::Name* name, Flight
 
 }  // namespace
 
-absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& request) {
-  const absl::string_view name = request.name.empty() ? TraitsOf(request.op).unnamed : request.name;
+absl::StatusOr<SubmissionTable::Group*> SubmissionTable::FindGroup(const Request& request, absl::string_view name) {
   if (!book_.ended.ok()) return book_.ended;
   Group* const found = book_.names.FindGroup(request.group);
   if (found == nullptr) {
@@ -53,9 +52,15 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": rank ", book_.rank, " has joined, and can submit nothing more until all ranks have"));
   }
+  return &group;
+}
+
+absl::Status SubmissionTable::Check(const Request& request, absl::string_view name, const Group& group) const {
   if (absl::Status status = CheckRequest(name, request); !status.ok()) return status;
-  const absl::Status fits = CheckInGroup(name, request, group.ranks, group.position);
-  if (!fits.ok()) return fits;
+  return CheckInGroup(name, request, group.ranks, group.position);
+}
+
+absl::Status SubmissionTable::CheckRoom(const Request& request, absl::string_view name) const {
   if (request.after != 0 && book_.pool.Find(request.after) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": there is no handle ", request.after, " of the call's first submission"));
@@ -69,12 +74,17 @@ absl::StatusOr<SubmissionTable::Group*> SubmissionTable::Check(const Request& re
                                                      " handles are held, the most that can be; release those that "
                                                      "are complete"));
   }
-  return &group;
+  return absl::OkStatus();
 }
 
-Submission* SubmissionTable::Accept(const Request& request, const Group& group, absl::string_view name) {
+Submission* SubmissionTable::Accept(const Request& request, const Group& group, Name* name, bool is_covered) {
   Submission* submission = book_.pool.Allocate();
-  DescribeRequest(request, name, group.ranks, group.position, book_.join.count(), submission);
+  if (is_covered) {
+    name->memo.Describe(request, name->name, book_.join.count(), submission);
+  } else {
+    DescribeRequest(request, name->name, group.ranks, group.position, book_.join.count(), submission);
+    name->memo.Keep(request, *submission);
+  }
   submission->submitted_ns = book_.clock();
   if (IsOn(book_.timeline)) book_.timeline->Begin(submission);
   return submission;
@@ -95,12 +105,19 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitAndBeginWaiting(const Request
 }
 
 absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request, bool is_driven) {
-  absl::StatusOr<Group*> group = Check(request);
-  if (!group.ok()) return group.status();
-  const std::string held_name = request.name.empty() && request.after != 0 ? HeldName(request.op) : "";
   const absl::string_view own_name = request.name.empty() ? TraitsOf(request.op).unnamed : request.name;
-  const absl::string_view key = held_name.empty() ? own_name : held_name;
-  Name* const name = book_.names.FindOrAdd(*group, request.group, key);
+  const absl::StatusOr<Group*> group = FindGroup(request, own_name);
+  if (!group.ok()) return group.status();
+  const bool is_held = request.name.empty() && request.after != 0;
+  const std::string held_name = is_held ? HeldName(request.op) : "";
+  const absl::string_view key = is_held ? absl::string_view(held_name) : own_name;
+  Name* name = book_.names.Recall(*group, key);
+  const bool is_covered = name != nullptr && name->memo.Covers(request);
+  if (!is_covered) {
+    if (absl::Status status = Check(request, own_name, **group); !status.ok()) return status;
+  }
+  if (absl::Status status = CheckRoom(request, own_name); !status.ok()) return status;
+  if (name == nullptr) name = book_.names.FindOrAdd(*group, request.group, key);
   name->is_given = !request.name.empty();
   if (!request.name.empty() && (name->outstanding_ops & BitOf(request.op)) != 0) {
     // In Horovod's words, which its users look for in their logs.
@@ -109,7 +126,7 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
         " a tensor with the same name as another tensor that is currently being processed, in process set ",
         request.group, " on rank ", book_.rank, "; use a different name, or wait for the other one"));
   }
-  Submission* submission = Accept(request, **group, key);
+  Submission* submission = Accept(request, **group, name, is_covered);
   ++name->outstanding;
   name->outstanding_ops |= BitOf(request.op);
   book_.pending.fetch_add(1);

@@ -106,8 +106,13 @@ class SubmissionTable {
 
   // Captured requests go to EnterCaptured.
   absl::StatusOr<Submission*> SubmitLocked(const Request& request, bool is_driven);
-  absl::StatusOr<Group*> Check(const Request& request);
-  Submission* Accept(const Request& request, const Group& group, absl::string_view name);
+  // The group of a request, in which this rank may submit now. `name`: of sentences, also below.
+  absl::StatusOr<Group*> FindGroup(const Request& request, absl::string_view name);
+  absl::Status Check(const Request& request, absl::string_view name, const Group& group) const;
+  // Whether there is room for one more submission, and its call's first one is known.
+  absl::Status CheckRoom(const Request& request, absl::string_view name) const;
+  // `is_covered`: by the name's memo.
+  Submission* Accept(const Request& request, const Group& group, Name* name, bool is_covered);
 
   SubmissionBook book_;
   CoordinatorAnswers answers_;

@@ -40,7 +40,7 @@ void HandlePool::Recycle(Submission* submission) {
   submission->running = false;
   submission->released = false;
   submission->waiters = 0;
-  submission->complete.store(false);
+  submission->complete.store(false, std::memory_order_relaxed);  // no thread looks at it any more
   submission->status = absl::OkStatus();
   free_.push_back(submission);
 }

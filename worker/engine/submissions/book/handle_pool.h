@@ -42,6 +42,7 @@ class HandlePool {
   void Recycle(Submission* submission);
   // Null: not a handle of a submission that is held.
   Submission* Find(int64_t handle) const;
+  bool HasDropped() const { return !dropped_.empty(); }
   // The parts on GPUs of recycled submissions. To be destroyed without the lock.
   std::vector<OnGpu> TakeDropped() { return std::exchange(dropped_, {}); }
 

@@ -25,6 +25,7 @@ void NameTable::AddGroup(uint32_t number, std::vector<int> ranks, const absl::St
   group.ranks = std::move(ranks);
   group.broken = broken;
   groups_[number] = std::move(group);
+  if (number == 0) all_ = &groups_[number];
   newest_group_ = std::max(newest_group_, number);
 }
 
@@ -33,16 +34,17 @@ void NameTable::RemoveGroup(uint32_t number) {
   if (found == groups_.end()) return;
   for (const auto& [key, name] : found->second.names) slots_.erase(name->slot);
   groups_.erase(found);
+  if (number == 0) all_ = nullptr;
 }
 
 NameTable::Group* NameTable::FindGroup(uint32_t number) {
+  if (number == 0) return all_;
   const auto found = groups_.find(number);
   return found == groups_.end() ? nullptr : &found->second;
 }
 
 const NameTable::Group* NameTable::FindGroup(uint32_t number) const {
-  const auto found = groups_.find(number);
-  return found == groups_.end() ? nullptr : &found->second;
+  return const_cast<NameTable*>(this)->FindGroup(number);
 }
 
 bool NameTable::IsIdle(uint32_t number) const {
@@ -59,15 +61,31 @@ NameTable::Name* NameTable::Find(uint32_t group, absl::string_view name) {
   return entry == found->second.names.end() ? nullptr : entry->second.get();
 }
 
-NameTable::Name* NameTable::FindOrAdd(Group* group, uint32_t number, absl::string_view name) {
-  auto found = group->names.find(name);
-  if (found == group->names.end()) {
-    auto made = std::make_unique<Name>();
-    made->name = std::string(name);
-    made->group = number;
-    found = group->names.emplace(made->name, std::move(made)).first;
+// Programs use their names in the same order again and again, or one of them all the time.
+NameTable::Name* NameTable::Recall(Group* group, absl::string_view name) {
+  Name* const last = group->last;
+  if (last != nullptr) {
+    if (last->name == name) return last;
+    if (last->follower != nullptr && last->erased == group->erased && last->follower->name == name)
+      return group->last = last->follower;
   }
-  return found->second.get();
+  const auto found = group->names.find(name);
+  if (found == group->names.end()) return nullptr;
+  group->last = found->second.get();
+  if (last != nullptr) {
+    last->follower = group->last;
+    last->erased = group->erased;
+  }
+  return group->last;
+}
+
+NameTable::Name* NameTable::FindOrAdd(Group* group, uint32_t number, absl::string_view name) {
+  Name* const found = Recall(group, name);
+  if (found != nullptr) return found;
+  auto made = std::make_unique<Name>();
+  made->name = std::string(name);
+  made->group = number;
+  return group->names.emplace(made->name, std::move(made)).first->second.get();
 }
 
 NameTable::Name* NameTable::InSlot(uint32_t slot) {
@@ -98,7 +116,10 @@ NameTable::Name* NameTable::Retire(uint32_t slot) {
   name->retired_slot = slot;
   name->told.reset();
   if (name->outstanding > 0) return name;
-  groups_[name->group].names.erase(std::string(name->name));
+  Group& group = groups_[name->group];
+  if (group.last == name) group.last = nullptr;
+  ++group.erased;
+  group.names.erase(std::string(name->name));
   return nullptr;
 }
 

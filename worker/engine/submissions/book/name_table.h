@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "worker/engine/submissions/book/request_memo.h"
 #include "worker/engine/submissions/book/submission.h"
 #include "worker/measure/flight_recorder.h"
 
@@ -52,6 +54,11 @@ class NameTable {
     uint32_t ordinal(uint32_t joins) const {
       return told.has_value() && told->disputed_slot == 0 && told->joins == joins ? told->next_ordinal : 0;
     }
+    // The request that was submitted last.
+    RequestMemo memo;
+    // The name that was looked for after this one, last time; valid as long as its group has erased no more names.
+    Name* follower = nullptr;
+    uint64_t erased = 0;
     std::deque<Submission*> waiting;  // for the slot
     std::deque<Submission*> posted;   // in the slot
   };
@@ -60,6 +67,9 @@ class NameTable {
     int position = -1;
     absl::Status broken;  // why nothing can be submitted in it any more
     absl::flat_hash_map<std::string, std::unique_ptr<Name>> names;
+    // The name that was looked for last; null: none, or it is erased.
+    Name* last = nullptr;
+    uint64_t erased = 0;  // names so far
     size_t asked = 0;
     // The coordinator is asked for them, in this order, when it has answered others.
     std::deque<Name*> unasked;
@@ -80,8 +90,8 @@ class NameTable {
   Group* FindGroup(uint32_t number);
   const Group* FindGroup(uint32_t number) const;
   // Of a group that there is.
-  Group& group(uint32_t number) { return groups_[number]; }
-  absl::flat_hash_map<uint32_t, Group>& groups() { return groups_; }
+  Group& group(uint32_t number) { return *FindGroup(number); }
+  absl::node_hash_map<uint32_t, Group>& groups() { return groups_; }
   // Whether there was such a group.
   bool WasRemoved(uint32_t number) const { return number <= newest_group_ && groups_.count(number) == 0; }
   // Whether no submission of the group is outstanding.
@@ -89,6 +99,8 @@ class NameTable {
 
   // Null: it is not known.
   Name* Find(uint32_t group, absl::string_view name);
+  // Null: the group does not know it.
+  Name* Recall(Group* group, absl::string_view name);
   // `group` has this number.
   Name* FindOrAdd(Group* group, uint32_t number, absl::string_view name);
   // The name in a slot; null: there is none.
@@ -121,7 +133,8 @@ class NameTable {
  private:
   const int rank_;
   const size_t most_asked_;
-  absl::flat_hash_map<uint32_t, Group> groups_;
+  absl::node_hash_map<uint32_t, Group> groups_;
+  Group* all_ = nullptr;  // group 0
   uint32_t newest_group_ = 0;  // that there was: numbers ascend
   absl::flat_hash_map<uint32_t, Name*> slots_;
 };

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
 #include "worker/engine/submissions/book/submission_post.h"
 #include "worker/kernels/reduce.h"
 
@@ -29,10 +29,16 @@ void Offer::Open(Submission* submission, NameTable::Name* name, int rank) {
   submission->slot = name->slot;
   submission_ = submission;
   name_ = name;
-  is_open_.store(true);
+  is_open_.store(true, std::memory_order_release);
   if (submission->bytes() > kInlineBytes) {
     WritePayload(*submission, rank, rendezvous_->Place());
     return rendezvous_->Offer(submission->slot, submission->signature, "");
+  }
+  const bool is_one = Reduces(submission->op) && submission->fragments.size() == 1;
+  if (is_one && submission->prescale == 1.0) {
+    const char* const input = static_cast<const char*>(submission->fragments[0].input);
+    const size_t bytes = static_cast<size_t>(submission->bytes());
+    return rendezvous_->Offer(submission->slot, submission->signature, {input, bytes});
   }
   char contribution[kInlineBytes];
   const size_t bytes = WritePayload(*submission, rank, contribution);
@@ -60,20 +66,19 @@ bool Offer::Decline() {
 void Offer::WriteResult() const {
   const Submission& submission = *submission_;
   const size_t bytes = static_cast<size_t>(submission.bytes());
-  absl::InlinedVector<const char*, 16> contributions;
-  for (int rank = 0; rank < rendezvous_->size(); ++rank)
-    contributions.push_back(rendezvous_->payload(rank, bytes));
-  absl::InlinedVector<const void*, 16> inputs(contributions.size());
+  const int size = rendezvous_->size();
+  const void* inputs[Rendezvous::kMostRanks];
   size_t offset = 0;
   for (const Fragment& fragment : submission.fragments) {
+    const size_t fragment_bytes = fragment.count * SizeOf(submission.dtype);
     if (submission.op == OpType::kBroadcast) {
-      std::memcpy(fragment.output, contributions[submission.root] + offset, fragment.count * SizeOf(submission.dtype));
-    } else {
-      for (size_t rank = 0; rank < inputs.size(); ++rank) inputs[rank] = contributions[rank] + offset;
-      Reduce(submission.dtype, submission.reduce_op, inputs, nullptr, fragment.output, fragment.count,
-             submission.postscale, rendezvous_->size());
+      std::memcpy(fragment.output, rendezvous_->payload(submission.root, bytes) + offset, fragment_bytes);
+    } else if (fragment.output != nullptr) {  // else other ranks' part of a reducescatter
+      for (int rank = 0; rank < size; ++rank) inputs[rank] = rendezvous_->payload(rank, bytes) + offset;
+      Reduce(submission.dtype, submission.reduce_op, absl::MakeConstSpan(inputs, static_cast<size_t>(size)), nullptr,
+             fragment.output, fragment.count, submission.postscale, size);
     }
-    offset += fragment.count * SizeOf(submission.dtype);
+    offset += fragment_bytes;
   }
 }
 

@@ -54,15 +54,15 @@ class Offer {
   Submission* submission() const { return submission_; }
   // Of the submission that was offered last.
   NameTable::Name* name() const { return name_; }
-  // Any thread.
-  bool is_open() const { return is_open_.load(); }
+  // Any thread; exact for the thread that has the engine's role.
+  bool is_open() const { return is_open_.load(std::memory_order_acquire); }
   // The round is agreed: computes the result. Returns the submission, which is not among the posted ones of its name.
   Submission* CloseAgreed();
   // The round is declined.
   Submission* CloseDeclined();
   // The offer ends without an outcome.
   Submission* Close() {
-    is_open_.store(false);
+    is_open_.store(false, std::memory_order_release);
     return std::exchange(submission_, nullptr);
   }
   // Answers the round of other ranks that wait in the rendezvous, where this rank has no offer. False: none waits.

@@ -47,9 +47,10 @@ void SubmissionBook::Finish(Submission* submission, Name* name, const absl::Stat
   submission->running = false;
   FlightRecorder::End(submission->flight, StateOf(status), now_ns);
   if (IsOn(timeline)) timeline->Add(*submission, clock());
-  submission->complete.store(true);
+  const bool is_over = submission->released && submission->waiters == 0;
+  if (!is_over) submission->complete.store(true);
   EnterHeld(*submission, status);
-  if (submission->released && submission->waiters == 0) pool.Recycle(submission);
+  if (is_over) pool.Recycle(submission);
 }
 
 void SubmissionBook::Enter(Submission* submission, Name* name) {
@@ -110,6 +111,11 @@ void SubmissionBook::DropOffer(const absl::Status& reason) {
 
 void SubmissionBook::FailPending(uint32_t number, const absl::Status& reason) {
   for (Submission* submission : names.TakePending(number)) Finish(submission, reason);
+}
+
+void SubmissionBook::UnlockAndDrop() {
+  const std::vector<HandlePool::OnGpu> dropped = pool.TakeDropped();
+  mutex.unlock();
 }
 
 void SubmissionBook::FailDisputed(uint32_t number, const absl::Status& reason) {

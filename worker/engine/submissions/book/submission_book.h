@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "worker/core/clock.h"
 #include "worker/engine/submissions/book/change_notice.h"
@@ -59,16 +60,19 @@ struct SubmissionBook {
   // that releases them while work on its streams hangs, and the threads that end such work need the lock first.
   class Lock {
    public:
-    explicit Lock(SubmissionBook* book) : book_(book), held_(book->mutex) {}
-    ~Lock() { dropped_ = book_->pool.TakeDropped(); }
+    explicit Lock(SubmissionBook* book) : book_(book) { book->mutex.lock(); }
+    ~Lock() {
+      if (ABSL_PREDICT_FALSE(book_->pool.HasDropped())) {
+        book_->UnlockAndDrop();
+      } else {
+        book_->mutex.unlock();
+      }
+    }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
    private:
     SubmissionBook* const book_;
-    // Destroyed after `held_`.
-    std::vector<HandlePool::OnGpu> dropped_;
-    const std::lock_guard<std::mutex> held_;
   };
 
   explicit SubmissionBook(const SubmissionOptions& options);
@@ -92,6 +96,8 @@ struct SubmissionBook {
   // Ends the group's submissions that are posted or wait for a slot.
   void FailPending(uint32_t group, const absl::Status& reason);
   void FailDisputed(uint32_t group, const absl::Status& reason);
+  // For Lock.
+  void UnlockAndDrop();
 
   const int rank;
   ReadyChannel* const channel;

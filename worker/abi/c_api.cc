@@ -255,16 +255,35 @@ int farandole_allreduce_now(const char* name, const void* input, void* output, c
                             int32_t dtype, int32_t reduce_op, double prescale, double postscale, int32_t group,
                             int64_t timeout_ms, farandole_handle* handle) {
   *handle = 0;
-  farandole::Request request;
-  farandole::TensorView tensor;
-  absl::Status filled =
-      farandole::FillRequest(farandole::OpType::kAllreduce, name, dtype, reduce_op, group, &request);
-  if (filled.ok()) filled = farandole::FillTensor(input, output, shape, ndim, true, &tensor);
-  if (!filled.ok()) return Code(filled);
-  request.prescale = prescale;
-  request.postscale = postscale;
-  request.tensors = absl::MakeConstSpan(&tensor, 1);
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+    const bool may_repeat = name != nullptr && shape != nullptr && ndim >= 0 && !farandole::IsOnGpu();
+    if (may_repeat) {
+      farandole::NamedAllreduce call;
+      call.name = name;
+      call.input = input;
+      call.output = output;
+      call.shape = {shape, static_cast<size_t>(ndim)};
+      call.dtype = dtype;
+      call.reduce_op = reduce_op;
+      call.group = group;
+      call.prescale = prescale;
+      call.postscale = postscale;
+      absl::StatusOr<bool> complete = false;
+      if (worker.engine().RepeatAndWait(call, farandole::Nanoseconds(timeout_ms), handle, &complete)) {
+        if (complete.ok() && !*complete) return kPending;
+        *handle = 0;
+        return Code(complete.status());
+      }
+    }
+    farandole::Request request;
+    farandole::TensorView tensor;
+    absl::Status filled =
+        farandole::FillRequest(farandole::OpType::kAllreduce, name, dtype, reduce_op, group, &request);
+    if (filled.ok()) filled = farandole::FillTensor(input, output, shape, ndim, true, &tensor);
+    if (!filled.ok()) return Code(filled);
+    request.prescale = prescale;
+    request.postscale = postscale;
+    request.tensors = absl::MakeConstSpan(&tensor, 1);
     if (absl::Status placed = farandole::PlaceOnGpu(worker, &request); !placed.ok()) return Code(placed);
     const bool is_on_gpu = request.gpu != nullptr;
     absl::StatusOr<bool> complete =

@@ -36,6 +36,8 @@ absl::Status AwaitOutputs(Submission& submission) {
 
 }  // namespace
 
+bool IsOnGpu() { return current.gpu >= 0; }
+
 absl::Status PlaceOnGpu(Worker& worker, Request* request) {
   if (current.gpu < 0 || TraitsOf(request->op).tensors == OpTraits::Tensors::kNone) return absl::OkStatus();
   const absl::StatusOr<GpuCollectives*> gpus = worker.gpus();

@@ -10,6 +10,9 @@
 
 namespace farandole {
 
+// Whether the calling thread's tensors are in a GPU (farandole_use_stream).
+bool IsOnGpu();
+
 // Puts a request where the calling thread's tensors are (farandole_use_stream).
 absl::Status PlaceOnGpu(Worker& worker, Request* request);
 

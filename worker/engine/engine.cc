@@ -113,7 +113,24 @@ absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit
     LeaveRole();
     return submitted.status();
   }
-  Submission* const submission = *submitted;
+  return DriveAndLeave(*submitted, limit_ns, release, handle);
+}
+
+bool Engine::RepeatAndWait(const NamedAllreduce& call, int64_t limit_ns, int64_t* handle,
+                           absl::StatusOr<bool>* complete) {
+  if (!table_.MayRepeat(call) || !role_.try_lock()) return false;
+  bell_.BeginPolling();
+  Submission* const submission = table_.RepeatAndBeginWaiting(call);
+  if (submission == nullptr) {
+    LeaveRole();
+    return false;
+  }
+  EndCork();
+  *complete = DriveAndLeave(submission, limit_ns, /*release=*/true, handle);
+  return true;
+}
+
+absl::StatusOr<bool> Engine::DriveAndLeave(Submission* submission, int64_t limit_ns, bool release, int64_t* handle) {
   *handle = submission->handle;
   const int64_t started = submission->submitted_ns;
   looked_ns_ = started;
@@ -174,25 +191,6 @@ absl::StatusOr<bool> Engine::Wait(int64_t handle, int64_t limit_ns, bool release
   if (!is_captured || done()) return table_.DoneWaiting(submission, release);
   table_.DoneWaiting(submission, /*release=*/false).status().IgnoreError();  // a later query finds it
   return false;
-}
-
-bool Engine::IsKnown(int64_t handle) {
-  Submission* submission = table_.BeginWaiting(handle);
-  if (submission != nullptr) table_.DoneWaiting(submission, false).status().IgnoreError();
-  return submission != nullptr;
-}
-
-Submission* Engine::Completed(int64_t handle) {
-  Submission* submission = table_.BeginWaiting(handle);
-  if (submission == nullptr) return nullptr;
-  const absl::StatusOr<bool> complete = table_.DoneWaiting(submission, false);
-  return complete.ok() && *complete ? submission : nullptr;
-}
-
-Submission* Engine::Result(int64_t handle) {
-  Submission* submission = Completed(handle);
-  if (submission == nullptr) return nullptr;
-  return TraitsOf(submission->op).allocates_result ? submission : nullptr;
 }
 
 template <typename Done>

@@ -45,6 +45,9 @@ class Engine {
   absl::StatusOr<int64_t> Submit(const Request& request);
   // Submits and waits at once; saves waking the data thread. `*handle` is 0 if nothing was accepted.
   absl::StatusOr<bool> SubmitAndWait(const Request& request, int64_t limit_ns, bool release, int64_t* handle);
+  // The same with `release`, of an allreduce that repeats the one which has met the other ranks' in the rendezvous
+  // last. False: this one goes the general way, and nothing was submitted.
+  bool RepeatAndWait(const NamedAllreduce& call, int64_t limit_ns, int64_t* handle, absl::StatusOr<bool>* complete);
   // Waits at most `limit_ns` (negative: without limit) and gives whether the submission is complete, or its error.
   // `release` forgets a complete one. INVALID_ARGUMENT: no such handle.
   absl::StatusOr<bool> Wait(int64_t handle, int64_t limit_ns, bool release);
@@ -100,6 +103,8 @@ class Engine {
   // Has the role: works until `done` or the deadline, yields and sleeps meanwhile.
   template <typename Done>
   void Drive(const Done& done, int64_t deadline_ns);
+  // Has the role: works until the submission is complete or the limit, and gives the role back.
+  absl::StatusOr<bool> DriveAndLeave(Submission* submission, int64_t limit_ns, bool release, int64_t* handle);
   // Has the role: does what can be done now; false: nothing.
   bool Pass();
   bool MeetPass();

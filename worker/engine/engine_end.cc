@@ -1,4 +1,4 @@
-// How an Engine learns of ends, of its rank, of others and of the epoch.
+// Functions of Engine for the ends of ranks and of the epoch.
 #include "worker/engine/engine.h"
 
 namespace farandole {

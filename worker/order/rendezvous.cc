@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "worker/core/prefetch.h"
+
 namespace farandole {
 
 namespace {
@@ -16,7 +18,11 @@ constexpr size_t kMostBytesTimesRanks = 32 << 10;
 // Above, transports combine the ranks in another order (docs/decisions/0002-schedules.md), and a result would depend on
 // who waits.
 constexpr int kMostRanksWithRoom = 8;
-constexpr uint64_t kPlaces = 8;
+// When a line is written again, its readers have often evicted it: two threads exchanged 4 KiB in 2.6 us with 8 places,
+// and in 2.0 with 32.
+constexpr uint64_t kPlaces = 32;
+// More lines than this would wait for each other, and for what the program reads.
+constexpr size_t kMostFetchedAhead = 1024;
 
 }  // namespace
 
@@ -132,6 +138,15 @@ int Rendezvous::OnlyMissing() const {
     missing = rank;
   }
   return missing;
+}
+
+// Not the first line, which ranks that wait read all the time: they would only take it back.
+void Rendezvous::FetchAhead(size_t bytes) const {
+  const uint64_t next = round_.load(std::memory_order_relaxed) + 1;
+  if (bytes > kInlineBytes) return PrefetchForWriting(place(rank_, next), std::min(bytes, kMostFetchedAhead));
+  if (bytes > kFirstLinePayload) {
+    PrefetchForWriting(cell(rank_, next).payload + kFirstLinePayload, bytes - kFirstLinePayload);
+  }
 }
 
 bool Rendezvous::IsAsked() const {

@@ -63,6 +63,9 @@ class Rendezvous {
   int OnlyMissing() const;
   // In a round that is agreed: the contribution of `rank`, in which all ranks' contributions have at most `bytes`.
   const char* payload(int rank, size_t bytes) const;
+  // In a round that is agreed, in which all ranks' contributions have at most `bytes`, and of which this rank needs
+  // nothing any more: the next contribution is likely to be as large. Fetches the lines that it goes into.
+  void FetchAhead(size_t bytes) const;
   // Any thread, where no offer of this rank is open: whether another rank has offered in a round that this rank has not
   // answered.
   bool IsAsked() const;

@@ -22,11 +22,11 @@ int64_t LogOutcomes::CompleteOffered(uint32_t* slot, int64_t now_ns, Submission*
   const int64_t bytes = submission->bytes();
   *slot = submission->slot;
   if (submission == *driven && submission->waiters == 1) {
-    submission->waiters = 0;
-    submission->released = true;
     *driven = nullptr;
+    book_.FinishMet(submission, book_.offer.name(), now_ns);
+  } else {
+    book_.Finish(submission, book_.offer.name(), absl::OkStatus(), now_ns);
   }
-  book_.Finish(submission, book_.offer.name(), absl::OkStatus(), now_ns);
   book_.PostJoin();
   book_.notice.Notify();
   return bytes;
@@ -126,6 +126,7 @@ void LogOutcomes::OnAllJoined(int rank) {
 void LogOutcomes::OnRetired(uint32_t slot) {
   const SubmissionBook::Lock lock(&book_);
   if (book_.rank == 0) book_.negotiation.ReportRetired(slot);
+  book_.ForgetMet();
   Name* const name = book_.names.Retire(slot);
   if (name == nullptr) return;
   // Posted when rank 0 had already retired the slot: asked for anew.

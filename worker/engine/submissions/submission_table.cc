@@ -85,8 +85,6 @@ Submission* SubmissionTable::Accept(const Request& request, const Group& group, 
     DescribeRequest(request, name->name, group.ranks, group.position, book_.join.count(), submission);
     name->memo.Keep(request, *submission);
   }
-  submission->submitted_ns = book_.clock();
-  if (IsOn(book_.timeline)) book_.timeline->Begin(submission);
   return submission;
 }
 
@@ -127,8 +125,28 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
         request.group, " on rank ", book_.rank, "; use a different name, or wait for the other one"));
   }
   Submission* submission = Accept(request, **group, name, is_covered);
+  Take(submission, name, is_driven);
+  return submission;
+}
+
+Submission* SubmissionTable::RepeatAndBeginWaiting(const NamedAllreduce& call) {
+  std::lock_guard<std::mutex> lock(book_.mutex);
+  const bool may_submit =
+      book_.pending.load() == 0 && book_.ended.ok() && book_.names.group(0).broken.ok() && !book_.join.has_joined();
+  if (!may_submit || call.input == nullptr || call.output == nullptr) return nullptr;
+  Name* name = nullptr;
+  Submission* const submission = book_.TakeRepeated(call, &name);
+  if (submission == nullptr) return nullptr;
+  submission->waiters = 1;
+  Take(submission, name, /*is_driven=*/true);
+  return submission;
+}
+
+void SubmissionTable::Take(Submission* submission, Name* name, bool is_driven) {
+  submission->submitted_ns = book_.clock();
+  if (IsOn(book_.timeline)) book_.timeline->Begin(submission);
   ++name->outstanding;
-  name->outstanding_ops |= BitOf(request.op);
+  name->outstanding_ops |= BitOf(submission->op);
   book_.pending.fetch_add(1);
   // Between counting and posting: a thread that gives the engine's role back meanwhile sees the count, or the bell's
   // state that it left is changed here; and no answer to the post can find the rank unconcerned. A thread that drives
@@ -141,7 +159,7 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
     book_.captured_count.fetch_add(1);
     book_.captured.push_back(submission->handle);
     name->waiting.push_back(submission);
-  } else if (request.after != 0) {
+  } else if (submission->after != 0) {
     book_.EnterOrHold(submission, name);
   } else if (is_driven && book_.pending.load() == 1 && book_.offer.MayOpen(*submission, *name)) {
     book_.meter.Submitted(name->slot);
@@ -149,7 +167,6 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request
   } else {
     book_.Enter(submission, name);
   }
-  return submission;
 }
 
 bool SubmissionTable::EnterCaptured() {

@@ -30,6 +30,13 @@ class SubmissionTable {
   // As Submit and BeginWaiting, for the thread that has the engine's role and drives it until the submission is
   // complete or another rank must act.
   absl::StatusOr<Submission*> SubmitAndBeginWaiting(const Request& request);
+  // The same of an allreduce that repeats the one which has met the other ranks' in the rendezvous last. Null: it does
+  // not, or not everything before it is over, and nothing was submitted.
+  Submission* RepeatAndBeginWaiting(const NamedAllreduce& call);
+  // Any thread, without the lock: whether it may repeat that one.
+  bool MayRepeat(const NamedAllreduce& call) const {
+    return book_.met_key.load(std::memory_order_relaxed) == NamedAllreduce::KeyOf(call.name);
+  }
   // Posts the submissions that are captured in a CUDA graph. They stay here until the capturing thread waits, because
   // CUDA allows one thread at a time to work on a graph, and another thread captures the collectives. Submissions whose
   // capture has ended fail. Returns whether there were any.
@@ -111,8 +118,10 @@ class SubmissionTable {
   absl::Status Check(const Request& request, absl::string_view name, const Group& group) const;
   // Whether there is room for one more submission, and its call's first one is known.
   absl::Status CheckRoom(const Request& request, absl::string_view name) const;
-  // `is_covered`: by the name's memo.
+  // Describes a checked request. `is_covered`: by the name's memo.
   Submission* Accept(const Request& request, const Group& group, Name* name, bool is_covered);
+  // Counts and records a described submission, and sends it on its way.
+  void Take(Submission* submission, Name* name, bool is_driven);
 
   SubmissionBook book_;
   CoordinatorAnswers answers_;

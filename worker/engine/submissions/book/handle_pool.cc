@@ -45,6 +45,19 @@ void HandlePool::Recycle(Submission* submission) {
   free_.push_back(submission);
 }
 
+void HandlePool::Park(Submission* submission) {
+  submission->handle += int64_t{1} << kIndexBits;
+  submission->in_use = false;
+  submission->slot = 0;
+  submission->started_ns = 0;
+  submission->profiler_range = 0;
+}
+
+void HandlePool::Reuse(Submission* submission) {
+  submission->in_use = true;
+  last_handle_ = std::max(last_handle_, submission->handle);
+}
+
 Submission* HandlePool::Find(int64_t handle) const {
   const int64_t index = handle & ((int64_t{1} << kIndexBits) - 1);
   if (index < 1 || index > static_cast<int64_t>(submissions_.size())) return nullptr;

@@ -40,6 +40,10 @@ class HandlePool {
   Submission* Allocate();
   // Nobody needs the submission any more, and its handle is no longer known. TakeDropped gives what it held on a GPU.
   void Recycle(Submission* submission);
+  // The same of a submission on the host, but it keeps its description, and only Reuse gives it again, or Recycle.
+  void Park(Submission* submission);
+  // A parked submission, under another handle.
+  void Reuse(Submission* submission);
   // Null: not a handle of a submission that is held.
   Submission* Find(int64_t handle) const;
   bool HasDropped() const { return !dropped_.empty(); }

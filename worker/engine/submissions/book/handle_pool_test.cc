@@ -20,6 +20,28 @@ TEST(HandlePoolTest, FindsWhatIsHeldAndNothingElse) {
   EXPECT_EQ(pool.Find(first->handle), nullptr);
 }
 
+TEST(HandlePoolTest, AParkedSubmissionKeepsItsDescriptionAndLosesItsHandle) {
+  HandlePool pool(0);
+  Submission* const submission = pool.Allocate();
+  submission->dims.push_back(3);
+  submission->slot = 7;
+  const int64_t handle = submission->handle;
+  pool.Park(submission);
+  EXPECT_EQ(pool.Find(handle), nullptr);
+  EXPECT_EQ(pool.Find(submission->handle), nullptr);
+  EXPECT_NE(pool.Allocate(), submission);
+  pool.Reuse(submission);
+  EXPECT_NE(submission->handle, handle);
+  EXPECT_EQ(pool.Find(submission->handle), submission);
+  EXPECT_EQ(submission->dims.size(), 1u);
+  EXPECT_EQ(submission->slot, 0u);
+  EXPECT_GT(pool.next_handles(), submission->handle);
+  pool.Park(submission);
+  pool.Recycle(submission);
+  EXPECT_EQ(pool.Allocate(), submission);
+  EXPECT_TRUE(submission->dims.empty());
+}
+
 TEST(HandlePoolTest, UsesASubmissionAgainUnderAnotherHandle) {
   HandlePool pool(0);
   Submission* submission = pool.Allocate();

@@ -134,7 +134,8 @@ class NameTable {
   const int rank_;
   const size_t most_asked_;
   absl::node_hash_map<uint32_t, Group> groups_;
-  Group* all_ = nullptr;  // group 0
+  // Group 0.
+  Group* all_ = nullptr;
   uint32_t newest_group_ = 0;  // that there was: numbers ascend
   absl::flat_hash_map<uint32_t, Name*> slots_;
 };

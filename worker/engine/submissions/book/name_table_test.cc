@@ -42,6 +42,32 @@ TEST_F(NameTableTest, ARemovedGroupTakesItsNamesAndSlotsAlong) {
   EXPECT_EQ(names_.InSlot(7), nullptr);
 }
 
+// As FindOrAdd, it looks first at the name that it has found last, and at the one that came after that.
+TEST_F(NameTableTest, RecallFindsNamesInAnyOrderAndNoneThatIsErased) {
+  NameTable::Group* const group = names_.FindGroup(0);
+  EXPECT_EQ(names_.Recall(group, "a"), nullptr);
+  Name* const a = Add("a");
+  Name* const b = Add("b");
+  Name* const c = Add("c");
+  names_.SetSlot(b, 7);
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(names_.Recall(group, "a"), a);
+    EXPECT_EQ(names_.Recall(group, "b"), b);
+    EXPECT_EQ(names_.Recall(group, "b"), b);
+    EXPECT_EQ(names_.Recall(group, "c"), c);
+  }
+  EXPECT_EQ(names_.Recall(group, "a"), a);
+  EXPECT_EQ(names_.Retire(7), nullptr) << "b is forgotten";
+  EXPECT_EQ(names_.Recall(group, "b"), nullptr);
+  EXPECT_EQ(names_.Recall(group, "c"), c);
+  Name* const again = Add("b");
+  names_.SetSlot(again, 8);
+  EXPECT_EQ(names_.Recall(group, "b"), again);
+  EXPECT_EQ(names_.Retire(8), nullptr) << "the last one that was found";
+  EXPECT_EQ(names_.Recall(group, "b"), nullptr);
+  EXPECT_EQ(names_.Recall(group, "a"), a);
+}
+
 TEST_F(NameTableTest, ANameKeepsItsPlaceAndASlotLeadsToIt) {
   Name* const name = Add("grad");
   EXPECT_EQ(Add("grad"), name);

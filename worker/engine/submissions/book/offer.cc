@@ -20,8 +20,9 @@ bool Offer::MayOpen(const Submission& submission, const NameTable::Name& name) {
 
 bool Offer::Fits(const Submission& submission) const {
   if (submission.bytes() <= kInlineBytes) return MayTravelInline(submission);
-  if (submission.bytes() > static_cast<int64_t>(rendezvous_->most_bytes()) || !MayTravelInline(submission)) return false;
-  // What lies in an arena is reduced there.
+  if (submission.bytes() > static_cast<int64_t>(rendezvous_->most_bytes()) || !MayTravelInline(submission))
+    return false;
+  // A tensor in an arena is reduced there.
   return arenas_ == nullptr || arenas_->PlacementOf(submission.fragments, SizeOf(submission.dtype)).arena == 0;
 }
 
@@ -48,6 +49,7 @@ void Offer::Open(Submission* submission, NameTable::Name* name, int rank) {
 Submission* Offer::CloseAgreed() {
   pause_.CountAgreed();
   WriteResult();
+  rendezvous_->FetchAhead(static_cast<size_t>(submission_->bytes()));
   return Close();
 }
 

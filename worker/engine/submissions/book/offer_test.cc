@@ -83,8 +83,8 @@ TEST_F(OfferTest, SeveralTensorsAreReducedEachWhereItLies) {
 TEST_F(OfferTest, LargeTensorsInAnArenaAreReducedThere) {
   absl::StatusOr<std::unique_ptr<EpochMemory>> memory = EpochMemory::Create(Arena::Bytes(2, 4096));
   ASSERT_TRUE(memory.ok()) << memory.status();
-  const auto arena =
-      std::make_shared<const Arena>(3, std::shared_ptr<EpochMemory>(*std::move(memory)), std::vector<int>{0, 1}, 0, 4096);
+  const auto arena = std::make_shared<const Arena>(3, std::shared_ptr<EpochMemory>(*std::move(memory)),
+                                                   std::vector<int>{0, 1}, 0, 4096);
   arenas_.Add(arena);
   submission_.fragments[0] = {arena->data(), arena->data(), 1};
   EXPECT_TRUE(offer_.MayOpen(submission_, name_));

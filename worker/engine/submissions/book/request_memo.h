@@ -34,8 +34,8 @@ class RequestMemo {
     const Terms terms(request);
     if (std::memcmp(static_cast<const void*>(&terms), static_cast<const void*>(&terms_), sizeof(terms)) != 0)
       return false;
-    return terms.dimensions <= 0 || std::equal(dims_.begin(), dims_.begin() + terms.dimensions,
-                                               request.tensors[0].shape.begin());
+    return terms.dimensions <= 0 ||
+           std::equal(dims_.begin(), dims_.begin() + terms.dimensions, request.tensors[0].shape.begin());
   }
   // As DescribeRequest does, for a request that it covers.
   void Describe(const Request& request, absl::string_view name, uint32_t joins, Submission* submission) const {
@@ -62,7 +62,7 @@ class RequestMemo {
  private:
   static constexpr size_t kMostDimensions = 4;
 
-  // What is compared bit by bit: a zero's sign is part of the signature.
+  // Compared bit by bit, since the sign of a zero is part of the signature.
   struct Terms {
     Terms() = default;
     explicit Terms(const Request& request)

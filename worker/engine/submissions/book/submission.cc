@@ -26,6 +26,16 @@ uint64_t BitsOf(double value) {
 
 }  // namespace
 
+bool IsOf(const NamedAllreduce& call, const Submission& submission) {
+  // Bit by bit: a zero's sign is part of the signature.
+  return submission.op == OpType::kAllreduce && submission.fragments.size() == 1 && submission.ndims.size() == 1 &&
+         call.dtype == static_cast<int32_t>(submission.dtype) &&
+         call.reduce_op == static_cast<int32_t>(submission.reduce_op) &&
+         call.group == static_cast<int32_t>(submission.group) && BitsOf(call.prescale) == BitsOf(submission.prescale) &&
+         BitsOf(call.postscale) == BitsOf(submission.postscale) && call.shape == submission.dims &&
+         submission.name == call.name;
+}
+
 uint64_t SignatureOf(const Submission& submission) {
   const bool has_own_rows = TraitsOf(submission.op).has_own_rows;
   uint64_t hash = Mix(static_cast<uint64_t>(submission.op), static_cast<uint64_t>(submission.dtype));

@@ -1,8 +1,10 @@
 #ifndef FARANDOLE_WORKER_ENGINE_SUBMISSIONS_BOOK_SUBMISSION_H_
 #define FARANDOLE_WORKER_ENGINE_SUBMISSIONS_BOOK_SUBMISSION_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,6 +59,27 @@ struct Request {
   GpuEvent ready;
   // The version of the NCCL that moves them, as NcclLibrary::version.
   int nccl_version = 0;
+};
+
+// An allreduce of one tensor in the host's memory, under a name, as a caller gives it.
+struct NamedAllreduce {
+  absl::string_view name;
+  const void* input = nullptr;
+  void* output = nullptr;
+  absl::Span<const int64_t> shape;
+  int32_t dtype = 0;
+  int32_t reduce_op = 0;
+  int32_t group = 0;
+  double prescale = 1.0;
+  double postscale = 1.0;
+
+  // Of a name: what names that differ mostly differ in, their lengths and last bytes.
+  static uint64_t KeyOf(absl::string_view name) {
+    uint64_t end = 0;
+    const size_t bytes = std::min(name.size(), sizeof(end));
+    std::memcpy(&end, name.data() + name.size() - bytes, bytes);
+    return end ^ (name.size() + 1) << 48;
+  }
 };
 
 // A request on its way. Owned by SubmissionBook, whose lock guards it; while it runs, what the collective needs is
@@ -128,6 +151,9 @@ struct Submission {
     return elements;
   }
 };
+
+// Whether the submission is of this allreduce, wherever its tensor lies. The numbers of `call` need not be valid.
+bool IsOf(const NamedAllreduce& call, const Submission& submission);
 
 // Hash of everything that the ranks of a group must agree about; the same in every process.
 uint64_t SignatureOf(const Submission& submission);

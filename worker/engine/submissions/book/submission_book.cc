@@ -1,5 +1,7 @@
 #include "worker/engine/submissions/book/submission_book.h"
 
+#include <utility>
+
 #include "worker/engine/submissions/book/submission_post.h"
 
 namespace farandole {
@@ -32,7 +34,7 @@ void SubmissionBook::Finish(Submission* submission, const absl::Status& status) 
   Finish(submission, names.Find(submission->group, submission->name), status, clock());
 }
 
-void SubmissionBook::Finish(Submission* submission, Name* name, const absl::Status& status, int64_t now_ns) {
+void SubmissionBook::Account(Submission* submission, Name* name, const absl::Status& status, int64_t now_ns) {
   if (name != nullptr) {
     meter.Count(name->is_given, &name->step);
     --name->outstanding;
@@ -43,10 +45,43 @@ void SubmissionBook::Finish(Submission* submission, Name* name, const absl::Stat
   if (submission->ready.is_captured()) captured_count.fetch_sub(1);
   // Its only writer has the lock.
   completions.store(completions.load() + 1);
-  submission->status = status;
-  submission->running = false;
   FlightRecorder::End(submission->flight, StateOf(status), now_ns);
   if (IsOn(timeline)) timeline->Add(*submission, clock());
+}
+
+void SubmissionBook::FinishMet(Submission* submission, Name* name, int64_t now_ns) {
+  Account(submission, name, absl::OkStatus(), now_ns);
+  const bool may_repeat = submission->op == OpType::kAllreduce && submission->fragments.size() == 1 && name->is_given;
+  submission->waiters = 0;
+  if (!may_repeat) return pool.Recycle(submission);
+  ForgetMet();
+  pool.Park(submission);
+  met = submission;
+  met_name = name;
+  met_key.store(NamedAllreduce::KeyOf(submission->name), std::memory_order_relaxed);
+}
+
+Submission* SubmissionBook::TakeRepeated(const NamedAllreduce& call, Name** name) {
+  if (met == nullptr || !IsOf(call, *met)) return nullptr;
+  Submission* const submission = std::exchange(met, nullptr);
+  pool.Reuse(submission);
+  submission->fragments[0].input = call.input;
+  submission->fragments[0].output = call.output;
+  submission->joins = join.count();
+  *name = met_name;
+  return submission;
+}
+
+void SubmissionBook::ForgetMet() {
+  if (met == nullptr) return;
+  pool.Recycle(std::exchange(met, nullptr));
+  met_key.store(0, std::memory_order_relaxed);
+}
+
+void SubmissionBook::Finish(Submission* submission, Name* name, const absl::Status& status, int64_t now_ns) {
+  submission->status = status;
+  submission->running = false;
+  Account(submission, name, status, now_ns);
   const bool is_over = submission->released && submission->waiters == 0;
   if (!is_over) submission->complete.store(true);
   EnterHeld(*submission, status);

@@ -92,10 +92,19 @@ struct SubmissionBook {
   void Finish(Submission* submission, const absl::Status& status);
   // `name`: the submission's; null where it is not known any more. `now_ns`: for the flight recorder.
   void Finish(Submission* submission, Name* name, const absl::Status& status, int64_t now_ns);
+  // As Finish with OK, of a submission that has run in the rendezvous and that no thread waits for any more, nor will:
+  // if it may be repeated, it is kept for TakeRepeated.
+  void FinishMet(Submission* submission, Name* name, int64_t now_ns);
+  // The submission that FinishMet kept last, if it is of `call`, and its name; null: it is not.
+  Submission* TakeRepeated(const NamedAllreduce& call, Name** name);
+  // Names are about to be erased.
+  void ForgetMet();
   void DropOffer(const absl::Status& reason);
   // Ends the group's submissions that are posted or wait for a slot.
   void FailPending(uint32_t group, const absl::Status& reason);
   void FailDisputed(uint32_t group, const absl::Status& reason);
+  // The part of Finish that is about the counts, the name and the records.
+  void Account(Submission* submission, Name* name, const absl::Status& status, int64_t now_ns);
   // For Lock.
   void UnlockAndDrop();
 
@@ -126,6 +135,9 @@ struct SubmissionBook {
   uint32_t last_own_slot = 0;
   // Handles that wait for SubmissionTable::EnterCaptured.
   std::vector<int64_t> captured;
+  // See FinishMet; null: none.
+  Submission* met = nullptr;
+  Name* met_name = nullptr;
   uint64_t submissions = 0;
 
   // Any thread reads these.
@@ -133,6 +145,8 @@ struct SubmissionBook {
   std::atomic<int> captured_count{0};
   std::atomic<uint64_t> completions{0};
   std::atomic<int64_t> last_submitted_ns{0};
+  // NamedAllreduce::KeyOf of the name of the last `met`.
+  std::atomic<uint64_t> met_key{0};
 };
 
 // An operation's bit in Name::outstanding_ops.

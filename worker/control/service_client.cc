@@ -100,12 +100,14 @@ absl::StatusOr<std::unique_ptr<ServiceClient>> ServiceClient::Open(CoordinatorAd
   return std::unique_ptr<ServiceClient>(new ServiceClient(std::move(address), std::move(connection)));
 }
 
-std::shared_ptr<ServiceClient::Connection> ServiceClient::Renew() const {
+absl::StatusOr<std::shared_ptr<ServiceClient::Connection>> ServiceClient::Renew() const {
   absl::MutexLock lock(&mutex_);
   if (connection_->where.tls_cert_file.empty()) return connection_;
   const CoordinatorAddress& used = connection_->where;
   CoordinatorAddress where = used;
   const absl::Status read = ReadOwnCertificate(used.tls_cert_file, used.tls_key_file, &where);
+  // The certificate that it holds may still do, but others may have read its key too.
+  if (read.code() == absl::StatusCode::kPermissionDenied) return read;
   // Files that are being replaced do not fit for a moment; the old certificate may still do.
   if (!read.ok() || (where.tls_cert_pem == used.tls_cert_pem && where.tls_key_pem == used.tls_key_pem))
     return connection_;
@@ -115,8 +117,9 @@ std::shared_ptr<ServiceClient::Connection> ServiceClient::Renew() const {
 }
 
 absl::StatusOr<std::string> ServiceClient::Call(const Request& request, const Interrupted& interrupted) const {
-  std::shared_ptr<Connection> connection = Renew();
-  CoordinatorAddress caller = connection->where;
+  absl::StatusOr<std::shared_ptr<Connection>> connection = Renew();
+  if (!connection.ok()) return connection.status();
+  CoordinatorAddress caller = (*connection)->where;
   if (!request.token.empty()) {
     caller.token = request.token;
     caller.token_origin = request.token_origin;
@@ -127,7 +130,7 @@ absl::StatusOr<std::string> ServiceClient::Call(const Request& request, const In
   const absl::Time end = SteadyNow() + request.patience;
   for (Backoff backoff(kFirstPause, kLongestPause);;) {
     std::string answer;
-    const grpc::Status status = connection->Attempt(caller, request, interrupted, &answer);
+    const grpc::Status status = (*connection)->Attempt(caller, request, interrupted, &answer);
     if (status.ok()) return answer;
     if (interrupted != nullptr && status.error_code() == grpc::StatusCode::ABORTED && status.error_message().empty())
       return given_up;
@@ -144,6 +147,7 @@ absl::StatusOr<std::string> ServiceClient::Call(const Request& request, const In
     }
     if (Pause(pause, interrupted)) return given_up;
     connection = Renew();
+    if (!connection.ok()) return connection.status();
   }
 }
 

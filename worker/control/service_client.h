@@ -48,11 +48,12 @@ class ServiceClient {
 
   // The answer, encoded. `interrupted` is asked about every 100 ms whether to give up; null: never.
   //   those of the method in its proto
-  //   UNAVAILABLE       the coordinator was unreachable or silent as long as patience goes
-  //   UNAUTHENTICATED   the token is not known, or TLS does not prove one side to the other
-  //   INVALID_ARGUMENT  the token has characters that a header cannot carry
-  //   ABORTED           interrupted
-  //   UNIMPLEMENTED     the coordinator is of another version, or another program
+  //   UNAVAILABLE        the coordinator was unreachable or silent as long as patience goes
+  //   UNAUTHENTICATED    the token is not known, or TLS does not prove one side to the other
+  //   INVALID_ARGUMENT   the token has characters that a header cannot carry
+  //   PERMISSION_DENIED  also: every user of this host may read the key file now
+  //   ABORTED            interrupted
+  //   UNIMPLEMENTED      the coordinator is of another version, or another program
   absl::StatusOr<std::string> Call(const Request& request, const std::function<bool()>& interrupted) const;
 
   const std::string& address() const { return address_; }
@@ -62,7 +63,8 @@ class ServiceClient {
   ServiceClient(std::string address, std::shared_ptr<Connection> connection);
 
   // The connection with the certificate that is in the files now.
-  std::shared_ptr<Connection> Renew() const;
+  // PERMISSION_DENIED: every user of this host may read its key.
+  absl::StatusOr<std::shared_ptr<Connection>> Renew() const;
 
   const std::string address_;
   mutable absl::Mutex mutex_;

@@ -1,6 +1,10 @@
 #include "worker/control/service_client.h"
 
+#include <sys/stat.h>
+
 #include <atomic>
+#include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -8,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/steady_notification.h"
 #include "base/steady_time.h"
+#include "base/tls/test_authority.h"
 #include "farandole/v1/monitor.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "grpcpp/server.h"
@@ -90,6 +95,33 @@ TEST_F(ServiceClientTest, ACallsOwnTokenGoesBeforeTheClients) {
   const absl::Status status = Open()->Call(request, nullptr).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("/run/token has the byte 0x20 at position 3"));
+}
+
+TEST_F(ServiceClientTest, ACallEndsBeforeItIsMadeWhereOthersMayReadTheKey) {
+  std::string directory = testing::TempDir() + "/service-client-XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  CoordinatorAddress where;
+  where.address = address();
+  where.tls_cert_file = directory + "/cert.pem";
+  where.tls_key_file = directory + "/key.pem";
+  const Certificate pair = TestAuthority("CA").Issue({"spiffe://a.example/tenant/team/viewer"}, absl::Now(),
+                                                     absl::Now() + absl::Hours(1));
+  std::ofstream(where.tls_cert_file) << (where.tls_cert_pem = pair.certificate_pem);
+  std::ofstream(where.tls_key_file) << (where.tls_key_pem = pair.key_pem);
+  ASSERT_EQ(chmod(where.tls_key_file.c_str(), 0600), 0);
+  const auto client = ServiceClient::Open(where);
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_TRUE((*client)->Call(Show(), nullptr).ok());
+  EXPECT_EQ(monitor_.calls, 1);
+
+  ASSERT_EQ(chmod(where.tls_key_file.c_str(), 0644), 0);
+  const absl::Status status = (*client)->Call(Show(), nullptr).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(where.tls_key_file + " has mode 0644"));
+  EXPECT_EQ(monitor_.calls, 1);
+
+  ASSERT_EQ(chmod(where.tls_key_file.c_str(), 0600), 0);
+  EXPECT_TRUE((*client)->Call(Show(), nullptr).ok());
 }
 
 TEST_F(ServiceClientTest, ARefusalIsASentenceAndNotRepeated) {

@@ -176,6 +176,25 @@ def test_a_drained_rank_leaves_and_the_catalogue_has_the_checkpoint(tool: Tool, 
     watch.require_end(0)
 
 
+def test_a_job_is_asked_for_a_checkpoint(tool: Tool, tmp_path: pathlib.Path) -> None:
+    job = run_job(tool, "net", "asked", str(tmp_path))
+    watch = tool.begin("watch", "net")
+    running = watched(watch, lambda told: told["job"]["state"] == "running")
+    assert running["checkpoint_request"] is None, running
+    asked = tool.result("request-checkpoint", "net")
+    assert (asked["number"], asked["times"], asked["is_pending"], asked["checkpoint"]) == (1, 1, True, None), asked
+    assert asked["asker"].startswith("token ") and asked["since_ms"] >= running["job"]["created_ms"], asked
+    ended = watched(watch, lambda told: told["job"]["has_ended"])
+    (row,) = tool.result("checkpoints", "net")
+    over = ended["checkpoint_request"]
+    assert (over["number"], over["is_pending"], over["is_told"], over["checkpoint"]) == (1, False, True, row), over
+    assert over["failure"] == "", over
+    assert "refused to ask job net for a checkpoint" in tool.refused("NotReady", "request-checkpoint", "net")
+    assert "nowhere" in tool.refused("LookupError", "request-checkpoint", "nowhere")
+    job.require_end(0)
+    watch.require_end(0)
+
+
 def test_a_tenant_sees_its_jobs_only(tool: Tool) -> None:
     token = tool.result("create-tenant", "vision")
     assert "vision" in tool.refused("FileExistsError", "create-tenant", "vision")

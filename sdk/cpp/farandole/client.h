@@ -113,6 +113,18 @@ class Client {
     if (!deleted.ok()) return deleted.status();
     return std::move(deleted->checkpoint);
   }
+  // Asks a job's program to write a checkpoint soon, where it calls CheckpointRequested(). A call joins a request that is
+  // pending. Details::checkpoint_request tells what comes of it. Needs a token of an operator, or that of the launcher
+  // that started it. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it has ended.
+  StatusOr<CheckpointRequest> RequestCheckpoint(const JobId& id) const {
+    WireWriter message;
+    message.Text(1, id.tenant).Text(2, id.name).Text(3, NewKey());
+    StatusOr<RequestedCheckpoint> answer =
+        Call<RequestedCheckpoint>("AdminService/RequestCheckpoint", message,
+                                  "refused to ask " + id.ToString() + " for a checkpoint", options_.patience);
+    if (!answer.ok()) return answer.status();
+    return std::move(answer->request);
+  }
   // Follows one job; nothing is sent before its Next().
   client::Watch Watch(const JobId& id) const;
 
@@ -214,6 +226,9 @@ class Client {
   struct DeletedCheckpoint {
     Checkpoint checkpoint;
   };
+  struct RequestedCheckpoint {
+    CheckpointRequest request;
+  };
   struct Revoked {
     int ended = 0;
   };
@@ -234,6 +249,11 @@ class Client {
   static void Read(WireReader reader, DeletedCheckpoint* deleted) {
     while (reader.Next()) {
       if (reader.field() == 1) client::Read(reader.Message(), &deleted->checkpoint);
+    }
+  }
+  static void Read(WireReader reader, RequestedCheckpoint* answer) {
+    while (reader.Next()) {
+      if (reader.field() == 1) client::Read(reader.Message(), &answer->request);
     }
   }
   static void Read(WireReader reader, Revoked* revoked) {

@@ -122,17 +122,6 @@ struct BarredHost {
   std::chrono::milliseconds barred{0};
 };
 
-// A job with its workers and its history.
-struct Details {
-  Summary summary;
-  std::vector<Worker> workers;
-  // The newest 256, the oldest first.
-  std::vector<Event> history;
-  // Messages about tensors in this epoch: constant in the steady state.
-  uint64_t negotiation_messages = 0;
-  std::vector<BarredHost> barred_hosts;
-};
-
 // A row of a job's catalogue.
 struct Checkpoint {
   std::string name;
@@ -148,6 +137,39 @@ struct Checkpoint {
   // The writer's.
   uint64_t epoch = 0;
   uint32_t rank = 0;
+};
+
+// Somebody has asked a job's program for a checkpoint.
+struct CheckpointRequest {
+  // Counts the job's requests, from 1.
+  uint64_t number = 0;
+  // The one who asked first: "token 0123456789abcdef (operator of tenant vision)".
+  std::string asker;
+  Time since;
+  // How often it was asked for; all askers get the same checkpoint.
+  uint32_t times = 0;
+  // When all ranks of the program were told; none: they have not called CheckpointRequested() since.
+  std::optional<Time> told;
+  // None: it is pending.
+  std::optional<Time> over;
+  // Of one that is over: what was written, or a sentence that says why there is no checkpoint.
+  std::optional<Checkpoint> checkpoint;
+  std::string failure;
+
+  bool IsPending() const { return !over.has_value(); }
+};
+
+// A job with its workers and its history.
+struct Details {
+  Summary summary;
+  std::vector<Worker> workers;
+  // The newest 256, the oldest first.
+  std::vector<Event> history;
+  // Messages about tensors in this epoch: constant in the steady state.
+  uint64_t negotiation_messages = 0;
+  std::vector<BarredHost> barred_hosts;
+  // The last one; none: nobody has asked.
+  std::optional<CheckpointRequest> checkpoint_request;
 };
 
 // ---- How they are read ----
@@ -305,16 +327,6 @@ inline void Read(WireReader reader, BarredHost* host) {
   }
 }
 
-inline void Read(WireReader reader, Details* details) {
-  while (reader.Next()) {
-    if (reader.field() == 1) Read(reader.Message(), &details->summary);
-    if (reader.field() == 2) Read(reader.Message(), &details->workers.emplace_back());
-    if (reader.field() == 3) Read(reader.Message(), &details->history.emplace_back());
-    if (reader.field() == 4) details->negotiation_messages = reader.As();
-    if (reader.field() == 5) Read(reader.Message(), &details->barred_hosts.emplace_back());
-  }
-}
-
 inline void Read(WireReader reader, Checkpoint* checkpoint) {
   constexpr const char* kDigits = "0123456789abcdef";
   while (reader.Next()) {
@@ -332,6 +344,30 @@ inline void Read(WireReader reader, Checkpoint* checkpoint) {
     if (reader.field() == 7) checkpoint->committed = TimeOf(reader.As());
     if (reader.field() == 8) checkpoint->epoch = reader.As();
     if (reader.field() == 9) checkpoint->rank = reader.As<uint32_t>();
+  }
+}
+
+inline void Read(WireReader reader, CheckpointRequest* request) {
+  while (reader.Next()) {
+    if (reader.field() == 1) request->number = reader.As();
+    if (reader.field() == 2) request->asker = reader.Text();
+    if (reader.field() == 3) request->since = TimeOf(reader.As());
+    if (reader.field() == 4) request->times = reader.As<uint32_t>();
+    if (reader.field() == 6) request->told = TimeOf(reader.As());
+    if (reader.field() == 8) request->over = TimeOf(reader.As());
+    if (reader.field() == 9) Read(reader.Message(), &request->checkpoint.emplace());
+    if (reader.field() == 10) request->failure = reader.Text();
+  }
+}
+
+inline void Read(WireReader reader, Details* details) {
+  while (reader.Next()) {
+    if (reader.field() == 1) Read(reader.Message(), &details->summary);
+    if (reader.field() == 2) Read(reader.Message(), &details->workers.emplace_back());
+    if (reader.field() == 3) Read(reader.Message(), &details->history.emplace_back());
+    if (reader.field() == 4) details->negotiation_messages = reader.As();
+    if (reader.field() == 5) Read(reader.Message(), &details->barred_hosts.emplace_back());
+    if (reader.field() == 96) Read(reader.Message(), &details->checkpoint_request.emplace());
   }
 }
 

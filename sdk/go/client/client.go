@@ -180,6 +180,18 @@ func (c *Client) DeleteCheckpoint(ctx context.Context, id JobID, name string, st
 	return checkpointOf(answer.Checkpoint), nil
 }
 
+// RequestCheckpoint asks a job's program to write a checkpoint soon, where it calls CheckpointRequested. A call joins a
+// request that is pending. Details.CheckpointRequest tells what comes of it. Needs a token of an operator, or that of the
+// launcher that started it. ErrNotFound: the tenant has no such job. ErrNotRunning: it has ended.
+func (c *Client) RequestCheckpoint(ctx context.Context, id JobID) (CheckpointRequest, error) {
+	request := &farandolev1.RequestCheckpointRequest{Job: id.Name, Tenant: id.Tenant, IdempotencyKey: newKey()}
+	answer, err := call(ctx, c, c.options.Patience, c.admin.RequestCheckpoint, request, "refused to ask "+id.String()+" for a checkpoint")
+	if err != nil {
+		return CheckpointRequest{}, err
+	}
+	return requestOf(answer.GetWanted()), nil
+}
+
 // Abort ends a job. The reason is one sentence of at most 1,024 bytes; it reaches every worker. Needs a token of
 // an operator, or that of the launcher that started it. ErrNotFound: the tenant has no such job.
 func (c *Client) Abort(ctx context.Context, id JobID, reason string) error {

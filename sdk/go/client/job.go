@@ -145,6 +145,8 @@ type Details struct {
 	// NegotiationMessages counts messages about tensors in this epoch; it is constant in the steady state.
 	NegotiationMessages uint64
 	BarredHosts         []BarredHost
+	// CheckpointRequest is the last one, nil if nobody has asked.
+	CheckpointRequest *CheckpointRequest
 }
 
 // Checkpoint is a row of a job's catalogue.
@@ -163,6 +165,27 @@ type Checkpoint struct {
 	Epoch uint64
 	Rank  int
 }
+
+// CheckpointRequest: somebody has asked a job's program for a checkpoint.
+type CheckpointRequest struct {
+	// Number counts the job's requests, from 1.
+	Number uint64
+	// Asker is the one who asked first: "token 0123456789abcdef (operator of tenant vision)".
+	Asker string
+	Since time.Time
+	// Times tells how often it was asked for; all askers get the same checkpoint.
+	Times int
+	// Told is when all ranks of the program were told; the zero time if they have not called CheckpointRequested since.
+	Told time.Time
+	// Over is the zero time while the request is pending. Afterwards there is either a Checkpoint or a Failure, a sentence
+	// that says why there is none.
+	Over       time.Time
+	Checkpoint *Checkpoint
+	Failure    string
+}
+
+// IsPending tells whether the checkpoint may still come.
+func (r CheckpointRequest) IsPending() bool { return r.Over.IsZero() }
 
 // timeOf gives the zero time for 0.
 func timeOf(unixMs int64) time.Time {
@@ -220,7 +243,23 @@ func detailsOf(from *farandolev1.GetJobResponse) Details {
 	for _, host := range from.GetBarredHosts() {
 		details.BarredHosts = append(details.BarredHosts, BarredHost{host.GetHostname(), int(host.GetFailures()), milliseconds(host.GetBarredMs())})
 	}
+	if wanted := from.GetWantedCheckpoint(); wanted != nil {
+		request := requestOf(wanted)
+		details.CheckpointRequest = &request
+	}
 	return details
+}
+
+func requestOf(from *farandolev1.WantedCheckpoint) CheckpointRequest {
+	request := CheckpointRequest{
+		Number: from.GetSerial(), Asker: from.GetAsker(), Since: timeOf(from.GetSinceUnixMs()), Times: int(from.GetTimes()),
+		Told: timeOf(from.GetToldUnixMs()), Over: timeOf(from.GetOverUnixMs()), Failure: from.GetFailure(),
+	}
+	if written := from.GetCheckpoint(); written != nil {
+		checkpoint := checkpointOf(written)
+		request.Checkpoint = &checkpoint
+	}
+	return request
 }
 
 func checkpointOf(from *farandolev1.Checkpoint) Checkpoint {

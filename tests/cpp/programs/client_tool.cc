@@ -103,17 +103,26 @@ std::string Json(const client::Worker& worker) {
 std::string Json(const client::Event& event) {
   return Object().With("at_ms", Milliseconds(event.at)).With("sentence", event.sentence).text();
 }
-std::string Json(const client::Details& details) {
-  Object object;
-  object.Raw("job", Json(details.summary)).Raw("workers", Json(details.workers));
-  return object.Raw("history", Json(details.history)).text();
-}
 std::string Json(const client::Checkpoint& checkpoint) {
   Object object;
   object.With("name", checkpoint.name).With("step", checkpoint.step).With("fencing_token", checkpoint.fencing_token);
   object.With("path", checkpoint.path).With("size_bytes", checkpoint.size_bytes).With("sha256", checkpoint.sha256);
   object.With("committed_ms", Milliseconds(checkpoint.committed)).With("epoch", checkpoint.epoch);
   return object.With("rank", checkpoint.rank).text();
+}
+std::string Json(const client::CheckpointRequest& request) {
+  Object object;
+  object.With("number", request.number).With("asker", request.asker).With("since_ms", Milliseconds(request.since));
+  object.With("times", request.times).Raw("is_told", request.told.has_value() ? "true" : "false");
+  object.Raw("is_pending", request.IsPending() ? "true" : "false").With("failure", request.failure);
+  return object.Raw("checkpoint", request.checkpoint.has_value() ? Json(*request.checkpoint) : "null").text();
+}
+std::string Json(const client::Details& details) {
+  Object object;
+  object.Raw("job", Json(details.summary)).Raw("workers", Json(details.workers));
+  const auto& request = details.checkpoint_request;
+  object.Raw("checkpoint_request", request.has_value() ? Json(*request) : "null");
+  return object.Raw("history", Json(details.history)).text();
 }
 
 int Tell(const Status& status) {
@@ -178,6 +187,7 @@ int Run(const Client& client, const std::vector<std::string>& words) {
   if (command == "abort") return Tell(client.Abort({word(1), word(3)}, word(2)));
   if (command == "drain-rank") return Tell(client.DrainRank({word(1)}, std::stoi(word(2)), word(3)));
   if (command == "drain-host") return Tell(client.DrainHost({word(1)}, word(2), word(3)));
+  if (command == "request-checkpoint") return Tell(client.RequestCheckpoint({word(1)}));
   if (command == "walk") return WalkList(client, words);
   if (command == "delete-checkpoint") return Tell(client.DeleteCheckpoint({word(1)}, word(2), std::stoll(word(3))));
   if (command == "tokens") return Tell(client.Tokens(word(1)));

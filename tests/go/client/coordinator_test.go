@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 		os.Exit(shrink())
 	case "leave":
 		os.Exit(leave())
+	case "asked":
+		os.Exit(asked())
 	}
 	os.Exit(m.Run())
 }
@@ -67,6 +69,28 @@ func leave() int {
 	return 0
 }
 
+// asked is a rank of a job that goes on until it is asked for a checkpoint, and saves one.
+func asked() int {
+	err := farandole.Run(context.Background(), farandole.Options{}, func(ctx context.Context, job *farandole.Job) error {
+		for step := int64(1); ; step++ {
+			if isAsked, err := job.CheckpointRequested(ctx); err != nil || isAsked {
+				return errors.Join(err, save(ctx, job, step))
+			}
+		}
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func save(ctx context.Context, job *farandole.Job, step int64) error {
+	write := func(path string) error { return os.WriteFile(path, []byte("state"), 0o600) }
+	_, err := farandole.SaveCheckpoint(ctx, job, os.Getenv(folderVariable), step, farandole.CheckpointOptions{Name: "net"}, write)
+	return err
+}
+
 // shrink is a rank of an elastic job that saves a checkpoint and then trains until one rank is left.
 func shrink() int {
 	ctx := context.Background()
@@ -74,9 +98,7 @@ func shrink() int {
 		saved := []int64{0}
 		return farandole.RunElastic(ctx, job, farandole.Variables(&saved), func(ctx context.Context, loop *farandole.Loop) error {
 			if saved[0] == 0 {
-				write := func(path string) error { return os.WriteFile(path, []byte("state"), 0o600) }
-				folder := os.Getenv(folderVariable)
-				if _, err := farandole.SaveCheckpoint(ctx, loop.Job, folder, 7, farandole.CheckpointOptions{Name: "net"}, write); err != nil {
+				if err := save(ctx, loop.Job, 7); err != nil {
 					return err
 				}
 				saved[0] = 1

@@ -111,6 +111,34 @@ func TestADrainedRankLeavesAndTheCatalogueHasTheCheckpoint(t *testing.T) {
 	}
 }
 
+func TestAJobIsAskedForACheckpoint(t *testing.T) {
+	ctx, shared, folder := limited(t), serve(t), t.TempDir()
+	shared.startJob("net", nil, roleVariable+"=asked", folderVariable+"="+folder)
+	operator, id := shared.open(nil), client.JobID{Name: "net"}
+	watch := operator.Watch(id)
+	running := follow(t, ctx, watch, "ran", func(job client.Details) bool { return job.State == client.Running })
+	if running.CheckpointRequest != nil {
+		t.Fatalf("nobody has asked, and the request is %+v", running.CheckpointRequest)
+	}
+	asked, err := operator.RequestCheckpoint(ctx, id)
+	if err != nil || asked.Number != 1 || asked.Times != 1 || !asked.IsPending() || asked.Checkpoint != nil || !strings.HasPrefix(asked.Asker, "token ") || asked.Since.Before(running.Created) {
+		t.Fatalf("the request is %+v: %v", asked, err)
+	}
+	ended := follow(t, ctx, watch, "ended", func(job client.Details) bool { return job.State.HasEnded() })
+	catalogue, err := operator.Checkpoints(ctx, id)
+	if err != nil || len(catalogue) != 1 {
+		t.Fatalf("the catalogue is %+v: %v", catalogue, err)
+	}
+	over := ended.CheckpointRequest
+	if over == nil || over.IsPending() || over.Number != 1 || over.Told.IsZero() || over.Failure != "" || over.Checkpoint == nil || *over.Checkpoint != catalogue[0] {
+		t.Fatalf("the request is %+v, and the catalogue %+v", over, catalogue)
+	}
+	_, err = operator.RequestCheckpoint(ctx, id)
+	requireError(t, err, client.ErrNotRunning, "refused to ask job net for a checkpoint")
+	_, err = operator.RequestCheckpoint(ctx, client.JobID{Name: "nowhere"})
+	requireError(t, err, client.ErrNotFound, "nowhere")
+}
+
 func TestAWorkerThatIsSentSIGTERMLeavesInOrder(t *testing.T) {
 	ctx, shared := limited(t), serve(t)
 	launcher := shared.startJob("net", []string{"--min-np", "1", "--max-np", "2"}, roleVariable+"=shrink", folderVariable+"="+t.TempDir())

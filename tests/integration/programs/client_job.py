@@ -5,6 +5,7 @@ client_job.py stall
 client_job.py shrink FOLDER
 client_job.py save FOLDER STEP...    keeps these checkpoints of the state "net", and waits
 client_job.py late GATE FOLDER COUNT waits at the test's gate, keeps so many checkpoints, and ends
+client_job.py asked FOLDER           goes on until it is asked for a checkpoint, keeps one, and ends
 client_job.py leave                  ends at once
 """
 
@@ -44,6 +45,13 @@ def save(folder: str, steps: "list[str]") -> None:
     signal.pause()
 
 
+def asked(folder: str) -> None:
+    step = 1
+    while not hvd.checkpoint_requested():
+        step += 1
+    save_one(folder, step)
+
+
 if __name__ == "__main__":
     hvd.init()
     if sys.argv[1] == "stall":
@@ -56,6 +64,8 @@ if __name__ == "__main__":
         for step in range(1, int(sys.argv[4]) + 1):
             save_one(sys.argv[3], step)
             print(f"saved {step}")
+    elif sys.argv[1] == "asked":
+        asked(sys.argv[2])
     elif sys.argv[1] == "leave":
         hvd.shutdown()
     else:

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any, Callable, Dict, Iterator, Optional
 
-from farandole.client import TLS, Checkpoint, Client, Details, Event, Job, Role, TokenSource, Worker
+from farandole.client import TLS, Checkpoint, CheckpointRequest, Client, Details, Event, Job, Role, TokenSource, Worker
 from farandole.client._options import Environment
 
 
@@ -37,7 +37,13 @@ def told(value: Any) -> Any:
         names = ("name", "step", "fencing_token", "path", "size_bytes", "sha256", "epoch", "rank")
         fields = {"committed_ms": milliseconds(value.committed)}
     elif isinstance(value, Details):
-        return {"job": told(value.job), "workers": told(value.workers), "history": told(value.history)}
+        request = value.checkpoint_request and told(value.checkpoint_request)
+        parts = {"job": value.job, "workers": value.workers, "history": value.history}
+        return {**{name: told(part) for name, part in parts.items()}, "checkpoint_request": request}
+    elif isinstance(value, CheckpointRequest):
+        names = ("number", "asker", "times", "is_pending", "failure")
+        fields = {"since_ms": milliseconds(value.since), "is_told": value.told is not None}
+        fields["checkpoint"] = value.checkpoint and told(value.checkpoint)
     else:
         return value
     return {**fields, **{name: getattr(value, name) for name in names}}
@@ -90,6 +96,8 @@ def run(client: Client, command: str, words: "list[str]") -> Iterator[Any]:
         yield client.revoke_token(words[0], words[1] == "all")
     elif command == "delete-checkpoint":
         yield client.delete_checkpoint(words[0], words[1], int(words[2]))
+    elif command == "request-checkpoint":
+        yield client.request_checkpoint(*words)
     elif command == "walk":
         yield from walk(client, *words)
     elif command == "tokens":

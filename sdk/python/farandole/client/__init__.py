@@ -15,6 +15,7 @@ from ._options import TLS, TokenSource
 from ._types import (
     BarredHost,
     Checkpoint,
+    CheckpointRequest,
     Details,
     Elastic,
     Event,
@@ -34,6 +35,7 @@ __all__ = [
     "TLS",
     "BarredHost",
     "Checkpoint",
+    "CheckpointRequest",
     "Client",
     "Details",
     "Elastic",

@@ -12,11 +12,13 @@ from ._types import (
     ROLES,
     Checkpoint,
     CheckpointList,
+    CheckpointRequest,
     DeletedCheckpoint,
     Details,
     Job,
     JobList,
     NewToken,
+    RequestedCheckpoint,
     Revoked,
     Role,
     Token,
@@ -126,6 +128,15 @@ class Client:
         refusal = f"refused to delete a checkpoint of {_show(name, tenant)}"
         answer = self._call("AdminService/DeleteCheckpoint", request, refusal, self._patience)
         return self._read(DeletedCheckpoint, answer).checkpoint
+
+    def request_checkpoint(self, name: str, tenant: str = "") -> CheckpointRequest:
+        """Asks a job's program to write a checkpoint soon, where it calls `checkpoint_requested()`. A call joins a request
+        that is pending. `job(name).checkpoint_request` tells what comes of it. Needs a token of an operator, or that of
+        the launcher who started it. LookupError: the tenant has no such job. NotReady: it has ended."""
+        request: Dict[int, Field] = {1: tenant, 2: name, 3: _new_key()}
+        refusal = f"refused to ask {_show(name, tenant)} for a checkpoint"
+        answer = self._call("AdminService/RequestCheckpoint", request, refusal, self._patience)
+        return self._read(RequestedCheckpoint, answer).request
 
     def watch(self, name: str, tenant: str = "", interval: float = 1.0) -> Iterator[Details]:
         """Follows a job: yields it at once, and then whenever its state, reason, epoch, size, stall, history or its

@@ -165,19 +165,6 @@ class BarredHost:
 
 
 @dataclasses.dataclass(frozen=True)
-class Details:
-    """A job with its workers and its history."""
-
-    job: Job = _wire.message(1, Job, Job())
-    workers: List[Worker] = _wire.messages(2, Worker)
-    history: List[Event] = _wire.messages(3, Event)
-    """The newest 256, the oldest first."""
-    negotiation_messages: int = _wire.whole(4)
-    """About tensors, in this epoch: constant in the steady state."""
-    barred_hosts: List[BarredHost] = _wire.messages(5, BarredHost)
-
-
-@dataclasses.dataclass(frozen=True)
 class Checkpoint:
     """A row of a job's catalogue."""
 
@@ -193,6 +180,47 @@ class Checkpoint:
     epoch: int = _wire.whole(8)
     """The writer's, as its rank."""
     rank: int = _wire.whole(9)
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointRequest:
+    """Somebody has asked a job's program for a checkpoint."""
+
+    number: int = _wire.whole(1)
+    """Counts the job's requests, from 1."""
+    asker: str = _wire.text(2)
+    """The one who asked first: "token 0123456789abcdef (operator of tenant vision)"."""
+    since: Optional[datetime.datetime] = _wire.moment(3)
+    times: int = _wire.whole(4)
+    """How often it was asked for; all askers get the same checkpoint."""
+    told: Optional[datetime.datetime] = _wire.moment(6)
+    """When all ranks of the program were told; None: they have not called `checkpoint_requested()` since."""
+    over: Optional[datetime.datetime] = _wire.moment(8)
+    """None: it is pending."""
+    checkpoint: Optional[Checkpoint] = _wire.message(9, Checkpoint)
+    """What was written; None: nothing yet, or see `failure`."""
+    failure: str = _wire.text(10)
+    """A sentence that says why there is no checkpoint, once the request is over."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the checkpoint may still come."""
+        return self.over is None
+
+
+@dataclasses.dataclass(frozen=True)
+class Details:
+    """A job with its workers and its history."""
+
+    job: Job = _wire.message(1, Job, Job())
+    workers: List[Worker] = _wire.messages(2, Worker)
+    history: List[Event] = _wire.messages(3, Event)
+    """The newest 256, the oldest first."""
+    negotiation_messages: int = _wire.whole(4)
+    """About tensors, in this epoch: constant in the steady state."""
+    barred_hosts: List[BarredHost] = _wire.messages(5, BarredHost)
+    checkpoint_request: Optional[CheckpointRequest] = _wire.message(96, CheckpointRequest)
+    """The last one; None: nobody has asked."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,6 +244,13 @@ class DeletedCheckpoint:
     """An answer."""
 
     checkpoint: Checkpoint = _wire.message(1, Checkpoint)
+
+
+@dataclasses.dataclass(frozen=True)
+class RequestedCheckpoint:
+    """An answer."""
+
+    request: CheckpointRequest = _wire.message(1, CheckpointRequest, CheckpointRequest())
 
 
 class Role(enum.Enum):

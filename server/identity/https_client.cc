@@ -38,8 +38,9 @@ bool IsAddress(const std::string& host) {
 }
 
 absl::StatusOr<HttpsUrl> ParseUrl(absl::string_view text, bool may_be_plain) {
-  const absl::Status wrong = absl::InvalidArgumentError(absl::StrCat(
-      "\"", text.substr(0, 128), "\" is not https://HOST[:PORT][/PATH]", may_be_plain ? " or http://..." : ""));
+  const absl::Status wrong = absl::InvalidArgumentError(absl::StrCat("\"", ShownUrl(text).substr(0, 128),
+                                                                     "\" is not https://HOST[:PORT][/PATH]",
+                                                                     may_be_plain ? " or http://..." : ""));
   absl::string_view rest = text;
   HttpsUrl url;
   url.is_plain = may_be_plain && absl::ConsumePrefix(&rest, "http://");
@@ -211,6 +212,17 @@ void RequestEnd::Leave() {
 std::string HttpsUrl::HostHeader() const {
   const std::string name = BracketedHost(host);
   return port == (is_plain ? "80" : "443") ? name : absl::StrCat(name, ":", port);
+}
+
+std::string ShownUrl(absl::string_view url) {
+  const size_t query = url.find('?');
+  const std::string tail = query == absl::string_view::npos ? "" : "?...";
+  url = url.substr(0, query);
+  const size_t at = url.rfind('@');
+  if (at == absl::string_view::npos) return absl::StrCat(url, tail);
+  const size_t scheme = url.find("://");
+  const size_t head = scheme == absl::string_view::npos || scheme > at ? 0 : scheme + 3;
+  return absl::StrCat(url.substr(0, head), "...", url.substr(at), tail);
 }
 
 absl::StatusOr<HttpsUrl> ParseHttpsUrl(absl::string_view text) { return ParseUrl(text, /*may_be_plain=*/false); }

@@ -32,6 +32,8 @@ struct HttpsUrl {
 absl::StatusOr<HttpsUrl> ParseHttpsUrl(absl::string_view text);
 // The same, or "http://HOST[:PORT][/PATH]".
 absl::StatusOr<HttpsUrl> ParseHttpUrl(absl::string_view text);
+// For people and logs: without user and password, and without the query, which may have a key.
+std::string ShownUrl(absl::string_view url);
 
 // Ends a request early, from another thread.
 class RequestEnd {

@@ -34,6 +34,15 @@ TEST(HttpsUrlTest, EverythingElseIsRefused) {
   }
 }
 
+TEST(HttpUrlTest, WhatMayBeASecretIsNotShown) {
+  EXPECT_EQ(ShownUrl("https://collector:4318/v1/traces"), "https://collector:4318/v1/traces");
+  EXPECT_EQ(ShownUrl("https://collector/v1?api-key=s3cret"), "https://collector/v1?...");
+  EXPECT_EQ(ShownUrl("https://ann:s3cret@collector/v1?key=s3cret@x"), "https://...@collector/v1?...");
+  EXPECT_EQ(ShownUrl("ann:s3cret@collector"), "...@collector");
+  const absl::Status refused = ParseHttpUrl("https://ann:s3cret@collector").status();
+  EXPECT_EQ(refused.message(), "\"https://...@collector\" is not https://HOST[:PORT][/PATH] or http://...");
+}
+
 TEST(HttpUrlTest, MayBeWithoutTls) {
   const absl::StatusOr<HttpsUrl> plain = ParseHttpUrl("http://collector:4318/v1/traces");
   ASSERT_TRUE(plain.ok()) << plain.status();

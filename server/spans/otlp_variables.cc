@@ -53,7 +53,8 @@ absl::StatusOr<std::string> CheckedUrl(absl::string_view name, const std::string
 
 // To which the path of traces is added.
 absl::StatusOr<std::string> BaseUrl(absl::string_view name, const std::string& base) {
-  if (absl::StrContains(base, '?')) return Wrong(name, absl::StrCat("\"", base, "\" has a query, and is to have none"));
+  if (absl::StrContains(base, '?'))
+    return Wrong(name, absl::StrCat("\"", ShownUrl(base), "\" has a query, and is to have none"));
   return CheckedUrl(name, absl::StrCat(absl::StripSuffix(base, "/"), kPath));
 }
 

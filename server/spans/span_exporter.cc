@@ -138,7 +138,7 @@ class SpanExporter::Queue {
     metrics_->CountSpans("sent", batch.size() - refused);
     if (is_refused) return Tell(absl::StrCat("are refused: ", outcome.sentence), outcome.words);
     if (refused > 0 || !outcome.words.empty()) return Tell("were taken with a remark", outcome.words);
-    if (!told_.empty()) spdlog::info("spans are sent again to {}", options_.url);
+    if (!told_.empty()) spdlog::info("spans are sent again to {}", ShownUrl(options_.url));
     told_.clear();
     is_dropping_ = false;
   }
@@ -146,14 +146,14 @@ class SpanExporter::Queue {
   // Once for each thing that goes wrong, with the words of that time.
   void Tell(const std::string& sentence, const std::string& words) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const std::string said = words.empty() ? "" : absl::StrCat(": ", Plain(words, kMostShown));
-    if (told_ != sentence) spdlog::warn("spans for {} {}{}", options_.url, sentence, said);
+    if (told_ != sentence) spdlog::warn("spans for {} {}{}", ShownUrl(options_.url), sentence, said);
     told_ = sentence;
   }
 
   void CountDropped(size_t dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (dropped == 0) return;
     metrics_->CountSpans("dropped", dropped);
-    if (!is_dropping_) spdlog::warn("spans for {} fill their queue: the oldest are dropped", options_.url);
+    if (!is_dropping_) spdlog::warn("spans for {} fill their queue: the oldest are dropped", ShownUrl(options_.url));
     is_dropping_ = true;
   }
 
@@ -193,7 +193,7 @@ SpanExporter::SpanExporter(OtlpOptions options, const SpanQueue::Bounds& bounds,
     : times_(times),
       queue_(std::make_shared<Queue>(std::move(options), bounds, times, metrics)),
       thread_(QuietThread([queue = queue_] { queue->Run(); })) {
-  spdlog::info("spans of jobs' runs go to {}", queue_->url());
+  spdlog::info("spans of jobs' runs go to {}", ShownUrl(queue_->url()));
 }
 
 SpanExporter::~SpanExporter() { Stop(); }

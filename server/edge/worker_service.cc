@@ -49,6 +49,8 @@ grpc::ServerUnaryReactor* WorkerService::CreateJob(grpc::CallbackServerContext* 
   };
   v1::CreateJobRequest launch = *request;
   launch.mutable_launch()->set_token_id(access->token_id);
+  // The queue alone says how long a launch has waited.
+  launch.mutable_launch()->clear_queued_unix_ms();
   router_->queue()->Launch(*key, std::move(launch), finish);
   return reactor;
 }

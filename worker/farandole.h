@@ -441,9 +441,9 @@ FARANDOLE_EXPORT int farandole_checkpoint_find(const char* directory, const char
                                                int64_t* found_step);
 /* Whether people want a checkpoint now (`farandole job checkpoint`): `*requested` is 1 once a request, at the same call
  * on all ranks, which make these calls at the same points of the program. Most calls only count. Two a second, and
- * every 32nd at least, are a small allreduce: all ranks agree on which. 0 while a rank has joined. A checkpoint that is
- * begun afterwards ends the request; if it fails, that ends it, too. `interrupted` as in farandole_init.
- * ABORTED: the epoch has ended; the next one is told of the request again. */
+ * every 32nd at least, are a small allreduce: all ranks agree on which. A checkpoint that is begun afterwards ends the
+ * request, also if it fails. 0 while another rank has joined; FAILED_PRECONDITION: this one has. `interrupted` as in
+ * farandole_init; make an interrupted call again. ABORTED: the epoch has ended; the next one is told again. */
 FARANDOLE_EXPORT int farandole_checkpoint_requested(int32_t* requested, int (*interrupted)(void));
 
 /* ---- Timeline ---------------------------------------------------------------------------------------------------- */

@@ -34,15 +34,17 @@ absl::StatusOr<bool> CheckpointQuestion::Ask(const std::function<bool()>& interr
     joins_ = joins;
     pace_ = AskingPace();
   }
-  // The call that was interrupted was counted here and elsewhere.
-  if (pending_ != 0) {
-    if (const absl::Status status = Exchange(interrupted); !status.ok()) return status;
-  }
+  // A call that was interrupted is made again: it was counted, and the other ranks have its answer.
+  if (pending_ != 0) return FinishExchange(interrupted);
   if (!pace_.Count()) return false;
   const uint64_t wanted = Wanted();
   numbers_[kSerial] = static_cast<int64_t>(wanted > answered_ ? wanted : 0);
   numbers_[kRanks] = 1;
   numbers_[kOpinion] = pace_.Propose(MonotonicNs());
+  return FinishExchange(interrupted);
+}
+
+absl::StatusOr<bool> CheckpointQuestion::FinishExchange(const std::function<bool()>& interrupted) {
   if (const absl::Status status = Exchange(interrupted); !status.ok()) return status;
   // A rank that has joined would not take part in what follows.
   return numbers_[kRanks] == size_ && Learn(static_cast<uint64_t>(numbers_[kSerial]));

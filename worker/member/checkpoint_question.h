@@ -51,6 +51,8 @@ class CheckpointQuestion {
   enum Number { kSerial, kRanks, kOpinion, kNumbers };
 
   uint64_t Wanted() const;
+  // Exchanges the numbers, or goes on with an exchange that was interrupted; the answer of the call that it belongs to.
+  absl::StatusOr<bool> FinishExchange(const std::function<bool()>& interrupted);
   absl::Status Exchange(const std::function<bool()>& interrupted);
   // True once for each request.
   bool Learn(uint64_t serial);

@@ -13,11 +13,7 @@ constexpr size_t kMostFailureBytes = 1021;
 void CheckpointWish::Take(const v1::CheckpointWanted& wanted) {
   const std::lock_guard<std::mutex> lock(mutex_);
   wanted_ = wanted;
-}
-
-void CheckpointWish::OnAttached() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (told_.has_value()) Send();
+  if (told_.has_value() && told_->serial() == wanted.serial()) Send();
 }
 
 uint64_t CheckpointWish::wanted() const {

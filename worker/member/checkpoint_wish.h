@@ -19,10 +19,9 @@ class CheckpointWish {
   // `send` gives a message to the conversation.
   explicit CheckpointWish(std::function<void(v1::WorkerMessage)> send) : send_(std::move(send)) {}
 
-  // The coordinator's word, for the link's epoch.
+  // The coordinator's word, for the link's epoch. It comes again where the stream is a new one: an answer to this
+  // request, which may have been lost with the last stream, is said again.
   void Take(const v1::CheckpointWanted& wanted);
-  // The stream is a new one: says the last answer again.
-  void OnAttached();
 
   // The request's number; 0: no checkpoint is wanted.
   uint64_t wanted() const;

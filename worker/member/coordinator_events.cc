@@ -63,7 +63,6 @@ void CoordinatorLink::OnAttached() {
   if (reports_ != nullptr) reports_->OnAttached();
   for (const auto& request : group_requests_.pending()) SendGroupRequest(request->request);
   if (departing_.has_value()) SendDeparting();
-  checkpoint_wish_.OnAttached();
   for (const v1::PeerLost& lost : lost_) conversation_->Send(MessageOf(lost));
 }
 

@@ -187,20 +187,19 @@ def log(values: Mapping[str, Any], step: Optional[int] = None, by_rank: bool = F
             raise failure(code)
 
 
-_requested = ffi.new("int32_t*")
-
-
 def checkpoint_requested() -> bool:
     """Whether somebody wants a checkpoint now (`farandole job checkpoint JOB`): True once for each request, at the same
     call on all ranks. Write one then (`checkpoint.save`); that ends the request.
 
     All ranks call it equally often, at the same points of the program: once a step, behind `state.commit()` where the
     job is elastic. Most calls only count (about a microsecond). Two a second, and every 32nd at least, are a small
-    allreduce, in which ranks wait for each other. False while a rank has joined (`join`). RuntimeError: not
-    initialized. EpochEnded: a worker has died or left; the next epoch is told of the request again.
+    allreduce, in which ranks wait for each other. A call that an exception of a signal handler has ended is to be made
+    again: the other ranks have its answer. False while another rank has joined (`join`). NotReady: this rank has joined,
+    or is not initialized. EpochEnded: a worker has died or left; the next epoch is told of the request again.
     """
-    interruptible(lib.farandole_checkpoint_requested, _requested)
-    return _requested[0] == 1
+    requested = ffi.new("int32_t*")
+    interruptible(lib.farandole_checkpoint_requested, requested)
+    return requested[0] == 1
 
 
 def is_initialized() -> bool:

@@ -81,7 +81,8 @@ def measure(rounds: int) -> Dict[Tuple[str, ...], List[Round]]:
 
 def _cells(rounds: Sequence[Round], call: str, percentile: str) -> List[str]:
     alone, another, own = (
-        [getattr(one, part).of[call][percentile] / 1e6 for one in rounds] for part in ("alone", "beside_another", "beside")
+        [getattr(one, part).of[call][percentile] / 1e6 for one in rounds]
+        for part in ("alone", "beside_another", "beside")
     )
     first, last, ratio = report.compare(alone, own)
     return [first, report.show_time(statistics.median(another)), last, ratio, report.compare(another, own)[-1]]

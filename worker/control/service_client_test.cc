@@ -104,8 +104,8 @@ TEST_F(ServiceClientTest, ACallEndsBeforeItIsMadeWhereOthersMayReadTheKey) {
   where.address = address();
   where.tls_cert_file = directory + "/cert.pem";
   where.tls_key_file = directory + "/key.pem";
-  const Certificate pair = TestAuthority("CA").Issue({"spiffe://a.example/tenant/team/viewer"}, absl::Now(),
-                                                     absl::Now() + absl::Hours(1));
+  const Certificate pair =
+      TestAuthority("CA").Issue({"spiffe://a.example/tenant/team/viewer"}, absl::Now(), absl::Now() + absl::Hours(1));
   std::ofstream(where.tls_cert_file) << (where.tls_cert_pem = pair.certificate_pem);
   std::ofstream(where.tls_key_file) << (where.tls_key_pem = pair.key_pem);
   ASSERT_EQ(chmod(where.tls_key_file.c_str(), 0600), 0);

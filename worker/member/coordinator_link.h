@@ -71,7 +71,8 @@ class CoordinatorLink final : public ControlLink {
   Course course() const;
   // Whether this worker has the lowest rank of those that outlive the epoch, as far as the coordinator has said.
   bool LeadsSurvivors() const;
-  // Once the epoch has formed: watches the processes of this host's other ranks, and reports those that end.
+  // Once the epoch has formed: watches the processes of this host's other ranks, and reports those that end, also
+  // before Connect; the coordinator knows which ranks have left.
   absl::Status Watch(const Hosts& hosts, std::vector<std::string> who);
   // After Watch: from now on events go to the engine; those that came before first. `channel` as the engine's.
   // Also watches the GPU for work that hangs or fails. `gpus` and `sending` (Connections::Sending) may be null.
@@ -88,7 +89,7 @@ class CoordinatorLink final : public ControlLink {
   void Depart(absl::Duration grace, const std::string& reason);
   // The coordinator's last message on workers that are to come or to go; its serial is 0 where there was none.
   v1::ChangeWanted change_wanted() const;
-  // Ends the conversation without sending Leave, unless that was sent. Afterwards only destruction is allowed.
+  // Ends the conversation, without Leave unless that was sent; no events follow. Afterwards it may only be destroyed.
   void Silence();
   // Collective: waits until all ranks asked for the same. ABORTED: interrupted, ended; INVALID_ARGUMENT: they differ.
   absl::StatusOr<uint32_t> ChangeGroup(const std::vector<int>& ranks, uint32_t remove,

@@ -113,9 +113,9 @@ class Client {
     if (!deleted.ok()) return deleted.status();
     return std::move(deleted->checkpoint);
   }
-  // Asks a job's program to write a checkpoint soon, where it calls CheckpointRequested(). A call joins a request that is
-  // pending. Details::checkpoint_request tells what comes of it. Needs a token of an operator, or that of the launcher
-  // that started it. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it has ended.
+  // Asks a job's program to write a checkpoint soon, where it calls CheckpointRequested(). A call joins a request that
+  // is pending. Details::checkpoint_request tells what comes of it. Needs a token of an operator, or that of the
+  // launcher that started it. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it has ended.
   StatusOr<CheckpointRequest> RequestCheckpoint(const JobId& id) const {
     WireWriter message;
     message.Text(1, id.tenant).Text(2, id.name).Text(3, NewKey());

@@ -3,8 +3,8 @@
 namespace farandole {
 
 bool WantedCheckpoint::Ask(absl::string_view asker, uint64_t last_token, bool is_writing, int64_t now_ms) {
-  const bool is_forgotten = state_.told_unix_ms() != 0 && now_ms - state_.told_unix_ms() >= kBeginMs && !is_writing;
-  if (IsPending() && !is_forgotten) {
+  const bool is_forgotten = state_.told_unix_ms() != 0 && now_ms - state_.told_unix_ms() >= kBeginMs;
+  if (IsPending() && !is_writing && !is_forgotten) {
     state_.set_times(state_.times() + 1);
     return false;
   }

@@ -16,8 +16,9 @@ namespace farandole {
 // milliseconds.
 class WantedCheckpoint {
  public:
-  // For how long a program that was told may take to begin a checkpoint: a request that comes later tells it again.
-  static constexpr int64_t kBeginMs = 10'000;
+  // For how long a program that was told may gather its state before it begins a checkpoint: a request that comes later
+  // tells it again.
+  static constexpr int64_t kBeginMs = 120'000;
 
   // The state of an earlier life.
   void Load(v1::WantedCheckpoint state) { state_ = std::move(state); }
@@ -25,7 +26,9 @@ class WantedCheckpoint {
   bool IsPending() const { return state_.serial() != 0 && state_.over_unix_ms() == 0; }
 
   // `asker` asks, when `last_token` is the last that was granted. True: this is a new request. It joins the pending
-  // one, unless the program was told of that kBeginMs ago and is not `is_writing`: then that one is given up for this.
+  // one, unless the program writes the checkpoint for that already (`is_writing`), so that its state is older than this
+  // request, or was told kBeginMs ago and has begun none. Then this one takes the place of that one; a checkpoint that
+  // is being written comes into the catalogue all the same.
   bool Ask(absl::string_view asker, uint64_t last_token, bool is_writing, int64_t now_ms);
   // Rank 0 says that its program was told. True: that is news.
   bool Tell(uint64_t serial, uint64_t epoch, int64_t now_ms);

@@ -52,10 +52,20 @@ TEST_F(WantedCheckpointTest, AProgramThatForgetsItIsToldAgain) {
   EXPECT_TRUE(Ask(100));
   EXPECT_TRUE(wanted_.Tell(1, 1, 200));
   EXPECT_FALSE(Ask(200 + WantedCheckpoint::kBeginMs - 1));
-  EXPECT_FALSE(Ask(200 + WantedCheckpoint::kBeginMs, /*is_writing=*/true));
   EXPECT_TRUE(Ask(200 + WantedCheckpoint::kBeginMs));
   EXPECT_EQ(wanted_.state().serial(), 2u);
-  EXPECT_FALSE(wanted_.Tell(1, 1, 20'000)) << "that one is given up";
+  EXPECT_FALSE(wanted_.Tell(1, 1, 200 + WantedCheckpoint::kBeginMs)) << "that one is given up";
+}
+
+TEST_F(WantedCheckpointTest, ACheckpointThatIsBeingWrittenIsTooOldForALaterRequest) {
+  EXPECT_TRUE(Ask(100));
+  EXPECT_TRUE(wanted_.Tell(1, 1, 200));
+  EXPECT_TRUE(wanted_.Ask("bob", 4, /*is_writing=*/true, 300));
+  EXPECT_EQ(wanted_.state().serial(), 2u);
+  EXPECT_FALSE(wanted_.Fulfil(WithToken(4), 400)) << "it was begun before";
+  EXPECT_EQ(wanted_.TakeNews(1), 2u);
+  EXPECT_TRUE(wanted_.Tell(2, 1, 500));
+  EXPECT_TRUE(wanted_.Fulfil(WithToken(5), 600));
 }
 
 TEST_F(WantedCheckpointTest, EachEpochIsToldOnceAndAgainWhenItsRank0ComesBack) {

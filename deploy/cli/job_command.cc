@@ -1,6 +1,5 @@
 #include "deploy/cli/job_command.h"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "base/job_state.h"
+#include "deploy/cli/checkpoint_wait.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/cli/job_text.h"
@@ -33,9 +33,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFailed = 1;
 constexpr int kWrongCommandLine = 2;
-// With --wait, the command looks so often for the checkpoint, and says after so long that none has come.
-constexpr int kLookMs = 200;
-constexpr absl::Duration kSilence = absl::Seconds(30);
 
 int Report(const absl::Status& status, std::ostream& err, absl::string_view command = "job") {
   err << "farandole " << command << ": " << status.message() << "\n";
@@ -80,45 +77,6 @@ absl::Status AskReason(std::string* reason) {
   return reason->empty()
              ? absl::InvalidArgumentError("abort needs a --reason: one sentence, which reaches every worker")
              : absl::OkStatus();
-}
-
-// Why a request is pending for so long.
-std::string PendingSentence(const std::string& job, const v1::WantedCheckpoint& wanted, absl::Duration since) {
-  const std::string seconds = absl::StrFormat("%.0f s", absl::ToDoubleSeconds(since));
-  if (wanted.told_unix_ms() == 0) {
-    return absl::StrCat("job ", job, ": its program has not called hvd.checkpoint_requested() for ", seconds,
-                        ", so it does not know of the request");
-  }
-  return absl::StrCat("job ", job, ": its program was told of the request, and has committed no checkpoint for ",
-                      seconds);
-}
-
-// The request, when it is over with a checkpoint.
-absl::StatusOr<v1::WantedCheckpoint> AwaitCheckpoint(const KnownJob& known, v1::WantedCheckpoint wanted,
-                                                     const JobCommandOptions& options, std::ostream& err) {
-  const absl::Time begin = absl::Now();
-  bool has_warned = false;
-  for (;;) {
-    const absl::Duration since = absl::Now() - begin;
-    if (wanted.has_checkpoint()) return wanted;
-    if (wanted.over_unix_ms() != 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("job ", options.job, " has written no checkpoint: ", WithoutControls(wanted.failure())));
-    }
-    const std::string pending = PendingSentence(options.job, wanted, since);
-    if (since >= absl::Seconds(options.timeout_seconds)) return absl::DeadlineExceededError(pending);
-    if (since >= kSilence && !has_warned) err << "farandole job: " << pending << "; still waiting\n" << std::flush;
-    has_warned = has_warned || since >= kSilence;
-    poll(nullptr, 0, kLookMs);
-    const absl::StatusOr<v1::GetJobResponse> job = known.session->GetJob(known.summary.tenant(), options.job);
-    if (absl::IsUnavailable(job.status())) continue;
-    if (!job.ok()) return job.status();
-    if (job->wanted_checkpoint().serial() != wanted.serial()) {
-      return absl::AbortedError(
-          absl::StrCat("job ", options.job, ": the request was given up for a later one, or the job was deleted"));
-    }
-    wanted = job->wanted_checkpoint();
-  }
 }
 
 void AddOptions(CLI::App* command, JobCommandOptions* options) {
@@ -213,10 +171,11 @@ int RequestCheckpoint(const JobCommandOptions& options, std::ostream& out, std::
       known->session->RequestCheckpoint(known->summary.tenant(), options.job);
   if (!wanted.ok()) return Report(wanted.status(), err);
   if (options.waits) {
-    const absl::StatusOr<v1::WantedCheckpoint> done = AwaitCheckpoint(*known, *wanted, options, err);
-    if (!done.ok()) return Report(done.status(), err);
-    out << "job " << options.job << ": checkpoint " << WithoutControls(done->checkpoint().name()) << " of step "
-        << done->checkpoint().step() << ": " << WithoutControls(done->checkpoint().path()) << "\n";
+    const absl::StatusOr<v1::Checkpoint> written =
+        AwaitCheckpoint(*known, *wanted, options.source, absl::Seconds(options.timeout_seconds), err);
+    if (!written.ok()) return Report(written.status(), err);
+    out << "job " << options.job << ": " << WithoutControls(written->name()) << " of step " << written->step()
+        << " is written: " << WithoutControls(written->path()) << "\n";
     return 0;
   }
   out << "job " << options.job << ": "

@@ -179,12 +179,14 @@ TEST_F(JobCommandTest, AProgramIsAskedForACheckpoint) {
   EXPECT_EQ(Request("mnist"), 0);
   EXPECT_THAT(printed_, HasSubstr("job mnist: a checkpoint was asked for already, by token "));
   EXPECT_EQ(Show("mnist"), 0);
-  EXPECT_THAT(printed_, ContainsRegex("checkpoint   asked for .* ago by token .*; its program has not called "
-                                      "checkpoint_requested\\(\\) since\n"));
+  EXPECT_THAT(printed_,
+              ContainsRegex("checkpoint   asked for .* ago by token .*; not told yet: its ranks have not all called "
+                            "checkpoint_requested\\(\\) since\n"));
   command_.waits = true;
   command_.timeout_seconds = 0.1;
   EXPECT_EQ(Request("mnist"), 1);
-  EXPECT_THAT(said_, HasSubstr("job mnist: its program has not called hvd.checkpoint_requested() for 0 s"));
+  EXPECT_THAT(
+      said_, HasSubstr("job mnist: its program does not know of the request after 0 s: its ranks have not all called"));
   v1::WorkerMessage told;
   told.mutable_checkpoint_told()->set_epoch(1);
   told.mutable_checkpoint_told()->set_serial(1);

@@ -65,7 +65,7 @@ std::string GpusLine(const v1::JobSummary& job) {
 std::string WantedLine(const v1::GetJobResponse& job, absl::Time now) {
   if (!job.has_wanted_checkpoint()) return "";
   const v1::WantedCheckpoint& wanted = job.wanted_checkpoint();
-  std::string state = "; its program has not called checkpoint_requested() since";
+  std::string state = "; not told yet: its ranks have not all called checkpoint_requested() since";
   if (wanted.has_checkpoint()) {
     state = absl::StrCat(": written at step ", wanted.checkpoint().step());
   } else if (wanted.over_unix_ms() != 0) {

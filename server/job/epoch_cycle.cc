@@ -82,8 +82,7 @@ absl::Time EpochCycle::Deadline() const {
 }
 
 void EpochCycle::BeginForming() {
-  if (ledger_.record().created_unix_ms() == 0)
-    ledger_.Change()->set_created_unix_ms(absl::ToUnixMillis(ledger_.now() + ledger_.wall_ahead()));
+  if (ledger_.record().created_unix_ms() == 0) ledger_.Change()->set_created_unix_ms(ledger_.wall_ms());
   ledger_.Change()->clear_epoch_ended();
   ledger_.Change()->clear_resets();
   job_.failures.Clear();
@@ -299,6 +298,8 @@ void EpochCycle::OnEpochLeft() {
 }
 
 void EpochCycle::CloseEpoch(const std::string& reason) {
+  // Workers that wait for the next run have not been asked.
+  if (job_.wanted.IsPending()) job_.wanted.Fail(absl::StrCat("the job ended before: ", reason), ledger_.wall_ms());
   const Roster& roster = job_.run->roster();
   ledger_.RecordStands(roster);
   for (uint32_t rank = 0; rank < roster.size(); ++rank) job_.fence.Shut(roster.seat(rank).member.incarnation(), reason);

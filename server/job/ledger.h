@@ -40,6 +40,8 @@ class Ledger {
   absl::Time now() const { return now_; }
   // How far the wall clock is ahead of now().
   absl::Duration wall_ahead() const { return wall_ahead_; }
+  // Of the wall clock, for people.
+  int64_t wall_ms() const { return absl::ToUnixMillis(now_ + wall_ahead_); }
   const v1::JobRecord& record() const { return record_; }
   // The record, which is written at the end of the step.
   v1::JobRecord* Change();

@@ -170,7 +170,7 @@ void Job::State::On(const CommitCheckpointRequested& event) {
       job_.gate.Commit(event.request, Present(), ledger_.now() + ledger_.wall_ahead(), &writes);
   if (response.ok() && !writes.puts.empty()) {
     const v1::Checkpoint& checkpoint = response->checkpoint();
-    const bool was_wanted = job_.wanted.Fulfil(checkpoint, WallMs());
+    const bool was_wanted = job_.wanted.Fulfil(checkpoint, ledger_.wall_ms());
     ledger_.Tell(LogLine::Level::kInform, absl::StrCat("checkpoint written", was_wanted ? ", as was asked for" : "",
                                                        ": ", Plain(checkpoint.name()), " at step ", checkpoint.step(),
                                                        ", ", Plain(checkpoint.path(), 400)));
@@ -251,7 +251,7 @@ void Job::State::On(const CheckpointAsked& event) {
   const uint64_t after = job_.wanted.state().after_token();
   const bool is_writing = job_.gate.IsWriting(after, ledger_.record().epoch().number());
   const std::string asker = Plain(event.asker);
-  if (job_.wanted.Ask(asker, job_.gate.last_token(), is_writing, WallMs()))
+  if (job_.wanted.Ask(asker, job_.gate.last_token(), is_writing, ledger_.wall_ms()))
     ledger_.Tell(LogLine::Level::kInform, absl::StrCat(asker, " asks the program for a checkpoint"));
   ledger_.MarkChanged();
   v1::RequestCheckpointResponse response;
@@ -260,20 +260,20 @@ void Job::State::On(const CheckpointAsked& event) {
 }
 
 void Job::State::HearTold(const v1::CheckpointTold& told) {
-  if (job_.wanted.Tell(told.serial(), told.epoch(), WallMs())) {
+  if (job_.wanted.Tell(told.serial(), told.epoch(), ledger_.wall_ms())) {
     ledger_.Tell(LogLine::Level::kInform, "the program is told that a checkpoint is wanted");
     ledger_.MarkChanged();
   }
   if (told.failure().empty() || !job_.wanted.IsPending() || told.serial() != job_.wanted.state().serial()) return;
   const std::string why = absl::StrCat("the program could not write it: ", Plain(told.failure(), 1024));
-  job_.wanted.Fail(why, WallMs());
+  job_.wanted.Fail(why, ledger_.wall_ms());
   ledger_.Tell(LogLine::Level::kWarn, absl::StrCat("the checkpoint that was asked for is not there: ", why));
   ledger_.MarkChanged();
 }
 
 void Job::State::SettleWanted() {
   if (job_.wanted.IsPending() && !job_.IsOngoing()) {
-    job_.wanted.Fail(absl::StrCat("the job ended before: ", ledger_.record().reason()), WallMs());
+    job_.wanted.Fail(absl::StrCat("the job ended before: ", ledger_.record().reason()), ledger_.wall_ms());
     ledger_.MarkChanged();
   }
   if (job_.run == nullptr || job_.run->roster().seat(0).stream == 0) return;

@@ -87,7 +87,6 @@ class Job::State {
   // A member of the last epoch, which has ended, says something.
   void HearSurvivor(uint32_t rank, const v1::WorkerMessage& message);
   CheckpointGate::Present Present() const;
-  int64_t WallMs() const { return absl::ToUnixMillis(ledger_.now() + ledger_.wall_ahead()); }
   absl::Status CheckDeletable(const DeleteRequested& event) const;
   // The id of the job's checkpoint catalogue, in hexadecimal digits; generated at the first call.
   std::string CatalogueName();

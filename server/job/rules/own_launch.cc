@@ -9,7 +9,7 @@ absl::Status CheckOwnLaunch(const std::string& job, const v1::Launch& launch, co
   return absl::PermissionDeniedError(
       absl::StrCat("job ", job, " was launched with ",
                    launch.token_id().empty() ? "a token that is not known" : absl::StrCat("token ", launch.token_id()),
-                   ", and token ", only_of_token, " is of a launcher, which may end its own jobs only"));
+                   ", and token ", only_of_token, " is of a launcher, which may change its own jobs only"));
 }
 
 }  // namespace farandole

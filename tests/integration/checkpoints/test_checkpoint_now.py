@@ -56,7 +56,7 @@ def test_all_ranks_are_told_at_the_same_call(serve: Serve, job: Callable[..., Pr
     for _ in range(3):
         done = ask(coordinator, "asked", "--wait")
         assert done.returncode == 0, done
-        found = re.fullmatch(r"job asked: checkpoint checkpoint of step (\d+): (\S+)\n", done.stdout)
+        found = re.fullmatch(r"job asked: checkpoint of step (\d+) is written: (\S+)\n", done.stdout)
         assert found, done.stdout
         assert pathlib.Path(found.group(2)).read_text(encoding="utf-8") == "weights"
         steps.append(int(found.group(1)))
@@ -135,7 +135,9 @@ def test_a_program_that_never_asks_is_said_to(
     run.expect("from step 0")
     done = ask(coordinator, "silent", "--wait", "--timeout", "1")
     assert done.returncode == 1
-    assert "job silent: its program has not called hvd.checkpoint_requested() for 1 s" in done.stderr, done
+    assert (
+        "job silent: its program does not know of the request after 1 s: its ranks have not all called" in done.stderr
+    )
     waits = start(*checkpoint_words(coordinator, "silent", "--wait"))
     while waits.is_running() and wanted(coordinator, "silent")["times"] < 2:
         pass  # each look is a process of its own
@@ -146,6 +148,22 @@ def test_a_program_that_never_asks_is_said_to(
     assert wanted(coordinator, "silent")["state"] == "failed"
 
 
+def test_a_wait_outlives_the_coordinator_that_ends_with_its_job(
+    start: Start, job: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    home = {"XDG_STATE_HOME": str(tmp_path / "home")}
+    run = job(2, "asked_checkpoint", tmp_path, options=("--job", "own"), **home)
+    run.expect("runs as rank")
+    waits = start(str(harness.CLI), "job", "checkpoint", "own", "--wait", **home)
+    run.expect("told at step")
+    # The command does not see the checkpoint before the coordinator is gone.
+    waits.signal(signal.SIGSTOP)
+    run.require_end(0)
+    waits.signal(signal.SIGCONT)
+    waits.expect(rf"job own: checkpoint of step {told_steps(run.output)[0]} is written: ")
+    waits.require_end(0)
+
+
 def test_a_request_needs_the_right_and_is_audited(
     serve: Serve, job: Callable[..., Program], tmp_path: pathlib.Path
 ) -> None:
@@ -154,7 +172,7 @@ def test_a_request_needs_the_right_and_is_audited(
     run.expect("runs as rank 0 of 1")
     for role, why in (
         ("viewer", "may not end jobs, drain their workers or ask them for checkpoints"),
-        ("launcher", "which may end its own jobs only"),
+        ("launcher", "which may change its own jobs only"),
     ):
         token = tmp_path / role
         words = ("token", "create", "--tenant", "default", "--role", role, "--out", str(token))

@@ -137,7 +137,7 @@ def test_a_launch_that_waits_is_cancelled_by_its_launcher_and_by_an_operator(
     other = tmp_path / "other"
     team.ask("token", "create", "--role", "launcher", "--out", str(other), *team.options(team.admin))
     denied = team.ask("job", "abort", "third", "--reason", "mine now", *team.options(other), code=1)
-    assert "is of a launcher, which may end its own jobs only" in denied, denied
+    assert "is of a launcher, which may change its own jobs only" in denied, denied
     assert team.jobs()["third"]["state"] == "queued"
     team.ask("job", "abort", "third", "--reason", "not today", *team.options(team.admin))
     third.require_end(1)

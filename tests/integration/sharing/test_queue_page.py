@@ -39,7 +39,7 @@ def test_a_queued_job_gives_its_place_up_on_its_page(
     expect(reason).to_be_focused()  # the browser asks for the reason first
     page.keyboard.type("mine now")
     page.keyboard.press("Enter")
-    expect(page.locator(".give-up [role=status]")).to_contain_text("which may end its own jobs only")
+    expect(page.locator(".give-up [role=status]")).to_contain_text("which may change its own jobs only")
     require_clean(page)
     assert team.jobs()["second"]["state"] == "queued"
 

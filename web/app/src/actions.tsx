@@ -157,6 +157,6 @@ function wishOf(wanted: WantedCheckpoint, now: number): string {
   const asked = `a checkpoint was asked for ${ago(wanted.since_unix_ms, now)} by ${wanted.asker}${wanted.times > 1 ? `, and ${plural(wanted.times - 1, "time")} more` : ""}`;
   if (wanted.state === "failed") return `${asked}: ${wanted.failure ?? ""}`;
   if (wanted.state === "written") return `${asked}: written at step ${wanted.checkpoint?.step}, ${wanted.checkpoint?.path}`;
-  if (wanted.told_unix_ms === 0) return `${asked}; its program has not called hvd.checkpoint_requested() since`;
+  if (wanted.told_unix_ms === 0) return `${asked}; not told yet: its ranks have not all called hvd.checkpoint_requested() since`;
   return `${asked}; its program was told ${ago(wanted.told_unix_ms, now)}, and has committed none yet`;
 }

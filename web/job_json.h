@@ -17,7 +17,8 @@ nlohmann::ordered_json HistoryJson(const v1::RankHistory& history);
 nlohmann::ordered_json WorkerJson(const v1::WorkerStatus& worker);
 // The job's newest decisions, oldest first.
 nlohmann::ordered_json DecisionsJson(const v1::GetJobResponse& job);
-// The summary's fields, and "workers", "history", "negotiation_messages".
+// The summary's fields, and "workers", "history", "negotiation_messages"; where somebody has asked for a checkpoint,
+// "wanted_checkpoint".
 nlohmann::ordered_json JobJson(const v1::GetJobResponse& job);
 nlohmann::ordered_json CheckpointJson(const v1::Checkpoint& checkpoint);
 // The last request for a checkpoint: "state" is "pending", "written" or "failed".

@@ -2,22 +2,17 @@
 
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "base/text/percent_text.h"
 
 namespace farandole {
 namespace {
 
+// What is not encoded well stays as it is.
 std::string Decode(absl::string_view text) {
-  std::string value;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool is_escape =
-        text[i] == '%' && i + 2 < text.size() && absl::ascii_isxdigit(text[i + 1]) && absl::ascii_isxdigit(text[i + 2]);
-    value += is_escape ? absl::HexStringToBytes(text.substr(i + 1, 2)) : std::string(1, text[i] == '+' ? ' ' : text[i]);
-    i += is_escape ? 2 : 0;
-  }
-  return value;
+  const std::string spaced = absl::StrReplaceAll(text, {{"+", " "}});
+  return PercentDecode(spaced).value_or(spaced);
 }
 
 }  // namespace

@@ -17,9 +17,9 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/steady_time.h"
+#include "base/text/percent_text.h"
 
 namespace farandole {
 namespace {
@@ -60,21 +60,6 @@ Peer Describe(const sockaddr_storage& storage) {
   inet_ntop(AF_INET6, &six.sin6_addr, text, sizeof(text));
   const std::string scope = six.sin6_scope_id == 0 ? "" : absl::StrCat("%", six.sin6_scope_id);
   return {absl::StrCat("ipv6:[", text, scope, "]:", ntohs(six.sin6_port)), text};
-}
-
-// gRPC escapes the brackets of IPv6 addresses.
-std::string Unescape(const std::string& peer) {
-  std::string plain;
-  for (size_t i = 0; i < peer.size(); ++i) {
-    int byte = 0;
-    if (peer[i] == '%' && i + 2 < peer.size() && absl::SimpleHexAtoi(peer.substr(i + 1, 2), &byte)) {
-      plain += static_cast<char>(byte);
-      i += 2;
-    } else {
-      plain += peer[i];
-    }
-  }
-  return plain;
 }
 
 bool HasIpv6() {
@@ -197,7 +182,8 @@ void ClientListener::OnToken(const std::string& peer) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (by_peer_.empty()) return;
   auto found = by_peer_.find(peer);
-  if (found == by_peer_.end()) found = by_peer_.find(Unescape(peer));
+  // gRPC escapes the brackets of IPv6 addresses.
+  if (found == by_peer_.end()) found = by_peer_.find(PercentDecode(peer).value_or(peer));
   if (found == by_peer_.end()) return;
   Forget(found->second, /*end=*/false);
   if (waiting_ > 0) eventfd_write(wake_, 1);

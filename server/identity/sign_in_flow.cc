@@ -1,21 +1,20 @@
 #include "server/identity/sign_in_flow.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/secrets/secrets.h"
 #include "base/sha256.h"
+#include "base/text/percent_text.h"
 #include "base/text/plain_text.h"
 #include "nlohmann/json.hpp"
 #include "server/identity/https_client.h"
 #include "server/identity/json_text.h"
+#include "web/form_text.h"
 
 namespace farandole {
 namespace {
@@ -29,48 +28,10 @@ constexpr size_t kMostCodeBytes = 4096;
 
 std::string NewSecret() { return absl::WebSafeBase64Escape(SecureRandomBytes(kSecretBytes)); }
 
-// As application/x-www-form-urlencoded has it.
-std::string Encode(absl::string_view text) {
-  std::string encoded;
-  for (const char c : text) {
-    const bool is_plain =
-        absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' || c == '_' || c == '~';
-    if (is_plain) {
-      encoded += c;
-    } else {
-      absl::StrAppend(&encoded, "%", absl::AsciiStrToUpper(absl::BytesToHexString(absl::string_view(&c, 1))));
-    }
-  }
-  return encoded;
-}
-
 std::string FormOf(const std::vector<std::pair<std::string, std::string>>& fields) {
   return absl::StrJoin(fields, "&", [](std::string* out, const auto& field) {
-    absl::StrAppend(out, field.first, "=", Encode(field.second));
+    absl::StrAppend(out, field.first, "=", PercentEncode(field.second));
   });
-}
-
-// A value of the query; "" for none, or one that is not encoded well.
-std::string ValueOf(const std::string& query, absl::string_view name) {
-  for (const absl::string_view field : absl::StrSplit(query, '&')) {
-    const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(field, absl::MaxSplits('=', 1));
-    if (parts.first != name) continue;
-    std::string value;
-    for (size_t i = 0; i < parts.second.size(); ++i) {
-      const char c = parts.second[i];
-      if (c != '%') {
-        value += c == '+' ? ' ' : c;
-        continue;
-      }
-      const absl::string_view digits = parts.second.substr(i + 1, 2);
-      const auto is_digit = [](unsigned char one) { return absl::ascii_isxdigit(one); };
-      if (digits.size() != 2 || !std::all_of(digits.begin(), digits.end(), is_digit)) return "";
-      value += absl::HexStringToBytes(digits);
-      i += 2;
-    }
-    return value;
-  }
-  return "";
 }
 
 std::string CookieOf(const std::string& secret, absl::Duration lifetime, bool is_behind_tls) {
@@ -188,16 +149,16 @@ std::optional<SignInFlow::Pending> SignInFlow::Take(const std::string& state, co
 void SignInFlow::Finish(const HttpRequest& request, HttpAnswer answer) {
   const IssuerConfig* issuer = IssuerOf(request.path);
   if (issuer == nullptr) return answer(sign_in_->FormWith(404, "There is no identity provider of this name."));
-  const std::optional<Pending> pending = Take(ValueOf(request.query, "state"), request.sign_in);
+  const std::optional<Pending> pending = Take(QueryValue(request.query, "state"), request.sign_in);
   if (!pending.has_value() || pending->issuer != issuer) {
     return answer(Refuse(*issuer, 400, "no sign-in",
                          "This browser has begun no such sign-in, or it took more than 10 minutes; begin again."));
   }
-  const std::string code = ValueOf(request.query, "code");
+  const std::string code = QueryValue(request.query, "code");
   if (code.empty() || code.size() > kMostCodeBytes) {
     return answer(Refuse(*issuer, 401, "denied",
-                         absl::StrCat(issuer->name, " did not sign you in: ", Plain(ValueOf(request.query, "error")),
-                                      " ", Plain(ValueOf(request.query, "error_description")))));
+                         absl::StrCat(issuer->name, " did not sign you in: ", Plain(QueryValue(request.query, "error")),
+                                      " ", Plain(QueryValue(request.query, "error_description")))));
   }
   const auto busy = [&] {
     HttpReply reply =

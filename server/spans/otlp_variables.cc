@@ -2,18 +2,19 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "base/text/percent_text.h"
 #include "base/tls/certificate_reader.h"
 #include "base/version.h"
 #include "checkpoint/durable_file.h"
@@ -71,25 +72,6 @@ absl::StatusOr<std::string> UrlOf(const std::string& endpoint, const Variables& 
                                                             : BaseUrl(found.name, found.value);
 }
 
-// "a%20b" is "a b".
-absl::StatusOr<std::string> Decode(absl::string_view text) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded += text[i];
-      continue;
-    }
-    const absl::string_view digits = text.substr(std::min(i + 1, text.size()), 2);
-    const bool is_hex = digits.size() == 2 && std::all_of(digits.begin(), digits.end(), [](unsigned char digit) {
-                          return absl::ascii_isxdigit(digit);
-                        });
-    if (!is_hex) return absl::InvalidArgumentError("has a % that begins no escape");
-    decoded += absl::HexStringToBytes(digits);
-    i += 2;
-  }
-  return decoded;
-}
-
 // "NAME=VALUE,NAME=VALUE", the values encoded as in a URL. Values may be secrets: they are in no message.
 absl::StatusOr<OtlpOptions::Pairs> ReadPairs(const std::string& name, const std::string& text) {
   OtlpOptions::Pairs pairs;
@@ -101,8 +83,8 @@ absl::StatusOr<OtlpOptions::Pairs> ReadPairs(const std::string& name, const std:
       return absl::ascii_isgraph(c) && !absl::StrContains("()<>@,;:\\\"/[]?={}", static_cast<char>(c));
     });
     if (sides.size() < 2 || !is_token) return Wrong(name, absl::StrCat("part ", pairs.size() + 1, " is no NAME=VALUE"));
-    const absl::StatusOr<std::string> value = Decode(absl::StripAsciiWhitespace(sides[1]));
-    if (!value.ok()) return Wrong(name, absl::StrCat("the value of ", key, " ", value.status().message()));
+    const std::optional<std::string> value = PercentDecode(absl::StripAsciiWhitespace(sides[1]));
+    if (!value.has_value()) return Wrong(name, absl::StrCat("the value of ", key, " has a % that begins no escape"));
     if (std::any_of(value->begin(), value->end(), [](unsigned char c) { return absl::ascii_iscntrl(c); }))
       return Wrong(name, absl::StrCat("the value of ", key, " has a control character"));
     pairs.emplace_back(key, *value);

@@ -364,6 +364,8 @@ bool Engine::MeetPass() {
   const Rendezvous::Outcome outcome = rendezvous_->Look();
   if (outcome == Rendezvous::Outcome::kOpen) return false;
   if (outcome == Rendezvous::Outcome::kDeclined) {
+    // The log accounts for the rank that comes last in it.
+    if (arrivals_ != nullptr) arrivals_->OnMissing(-1, looked_ns_);
     table_.log().PostOffered();
     return true;
   }

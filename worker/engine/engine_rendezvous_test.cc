@@ -99,6 +99,37 @@ TEST_P(EngineRendezvousTest, WhoWaitsAtOnceMeetsThoseWhoDoNot) {
   });
 }
 
+// The others wait in the round that the last rank declines, and none of them waits while it computes afterwards.
+TEST_P(EngineRendezvousTest, WhoDeclinesIsNotBlamedForTheTimeUntilTheyMeet) {
+  constexpr int64_t kMissingNs = 20'000'000;
+  constexpr int64_t kComputingNs = 100'000'000;
+  TestEpoch epoch({size()});
+  int64_t in_calls_ns = 0;  // of rank 0
+  epoch.OnEachRank([&](int rank) {
+    const auto run = [&] {
+      const int64_t began = MonotonicNs();
+      RunSum(epoch, rank, "t", Sum());
+      if (rank == 0) in_calls_ns += MonotonicNs() - began;
+    };
+    const auto pass = [](int64_t ns) {
+      for (const int64_t began = MonotonicNs(); MonotonicNs() - began < ns;) std::this_thread::yield();
+    };
+    for (int i = 0; i < 3; ++i) run();
+    if (rank == size() - 1) {
+      while (!epoch.channel(rank).rendezvous()->IsAsked()) std::this_thread::yield();
+      pass(kMissingNs);
+      TestTensor tensor("t", {rank + 1.0f, 0.5f});
+      ASSERT_TRUE(epoch.Submit(rank, tensor).ok());
+      ASSERT_TRUE(epoch.Wait(rank, tensor).ok());
+    } else {
+      run();
+    }
+    pass(kComputingNs);
+    for (int i = 0; i < 10; ++i) run();
+  });
+  EXPECT_LE(epoch.engine(0).arrivals()->Read(size() - 1).alone_ns, in_calls_ns);
+}
+
 // The data thread would come to it within a second.
 TEST_P(EngineRendezvousTest, WhoSubmitsWithoutWaitingAnswersWhoWaitsAtOnce) {
   TestEpoch epoch({size()});

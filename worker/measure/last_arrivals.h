@@ -26,13 +26,13 @@ class LastArrivals {
 
   // Rank `rank` has posted; `completes`: with it a slot has all posts that it needs.
   void OnPost(int rank, bool completes, int64_t now_ns);
-  // In the rendezvous: only `rank` is missing now; -1: several are, or none.
+  // In the rendezvous: only `rank` is missing now; -1: several are, or none, or the round is declined.
   void OnMissing(int rank, int64_t now_ns) {
     if (rank == alone_) return;
     alone_ = rank;
     alone_since_ns_ = now_ns;
   }
-  // The rendezvous is over.
+  // The ranks have met.
   void OnMet(int64_t now_ns) {
     if (alone_ < 0) return;
     Blame(alone_, now_ns - alone_since_ns_);

@@ -74,5 +74,16 @@ TEST(LastArrivalsTest, SeveralThatAreMissingAreNotBlamed) {
   EXPECT_EQ(arrivals.Read(2).alone_ns, 2 * kMs);
 }
 
+TEST(LastArrivalsTest, ADeclinedRoundEndsTheBlame) {
+  LastArrivals arrivals(3);
+  arrivals.OnMissing(2, 0);
+  arrivals.OnMissing(-1, 30 * kMs);
+  arrivals.OnMet(99 * kMs);
+  EXPECT_EQ(arrivals.Read(2).alone_ns, 0);
+  arrivals.OnMissing(2, 100 * kMs);
+  arrivals.OnMet(104 * kMs);
+  EXPECT_EQ(arrivals.Read(2).alone_ns, 4 * kMs);
+}
+
 }  // namespace
 }  // namespace farandole

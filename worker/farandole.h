@@ -488,7 +488,7 @@ typedef struct farandole_counters {
   uint64_t bytes;                /* of tensors given to them */
   uint64_t coordinator_messages; /* about tensors, sent and received: stands still in the steady state */
   uint64_t engine_ns;            /* time in which a thread worked or waited inside collectives */
-  uint64_t wait_ns;              /* time that callers spent in wait, finish */
+  uint64_t wait_ns;              /* time that callers spent in wait, finish; estimated where waits are short */
   uint64_t arena_bytes;          /* of `bytes`, those that were reduced in place in arenas */
 } farandole_counters;
 FARANDOLE_EXPORT int farandole_read_counters(farandole_counters* counters);

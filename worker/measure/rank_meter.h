@@ -39,15 +39,21 @@ class RankMeter {
       if (ran_ns > 0)
         record_.waited_in_batch_ns.fetch_add(std::min(ran_ns, now_ns - began_ns_), std::memory_order_relaxed);
     }
-    // The same of a wait that is over, in which no collective ran. It stands for `weight` waits, as WaitSampler says;
-    // 0: another one stands for it, and the time does not matter.
+    // The same of a wait that is over, in which no collective ran, and that a few looks have ended. It stands for
+    // `weight` waits, as WaitSampler says; 0: another one stands for it, and the time does not matter.
     void EndSampled(int weight, int64_t now_ns) {
       record_.waiting_since_ns.store(0, std::memory_order_relaxed);
       record_.stuck_since_ns.store(0, std::memory_order_relaxed);
-      if (weight > 0) record_.waited_ns.fetch_add(weight * (now_ns - began_ns_), std::memory_order_relaxed);
+      if (weight == 0) return;
+      const int64_t ns = now_ns - began_ns_;
+      const int64_t usual_ns = std::min(ns, kLongestUsualNs);
+      record_.waited_ns.fetch_add(weight * usual_ns + ns - usual_ns, std::memory_order_relaxed);
     }
 
    private:
+    // A few looks take a microsecond. In a longer wait the thread was stopped meanwhile, and the others were not.
+    static constexpr int64_t kLongestUsualNs = 10'000;
+
     RankRecord& record_;
     const int64_t began_ns_;
     const int64_t batch_ns_;

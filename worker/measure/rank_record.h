@@ -16,7 +16,7 @@ struct alignas(64) RankRecord {
   std::atomic<uint64_t> named_steps;
   std::atomic<uint64_t> unnamed_steps;
   // Time for which threads of the program have waited in the library; of this, while a collective ran. Waits that are
-  // over.
+  // over. An estimate where waits are short, as not all of them are timed (WaitSampler).
   std::atomic<int64_t> waited_ns;
   std::atomic<int64_t> waited_in_batch_ns;
   // Since when a thread of the program is in a call that waits; 0: none is. A wait of many calls, one after the other,

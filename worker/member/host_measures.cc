@@ -20,6 +20,11 @@ Number Get(const std::atomic<Number>& word) {
   return word.load(std::memory_order_relaxed);
 }
 
+// A wait that goes on counts, but the rank adds nothing for it if it ends within a few looks, however long the rank was
+// stopped meanwhile. Where threads of a rank wait at a time, the record shows one of them: others' waits vanish from
+// the sum until they end, those of Python's callers for 100 ms at most.
+constexpr int64_t kMostBehindNs = 200'000'000;
+
 // Sums of words that change while they are read may go back a little; what is missed now comes the next time.
 uint64_t Advance(int64_t now, int64_t* known) {
   const int64_t ns = std::max<int64_t>(0, now - *known);
@@ -73,6 +78,18 @@ void HostMeasures::Look(absl::FunctionRef<const RankRecord*(int rank)> see, bool
   if (arrivals != nullptr) LookAtArrivals(*arrivals, measures);
 }
 
+// A rank that has just ended its wait may not have added it yet, so a sum that is behind counts from the next look on.
+uint64_t HostMeasures::AdvanceWaited(int64_t now, Rank* known) {
+  const bool is_behind = known->waited_ns - now > kMostBehindNs;
+  if (is_behind && known->behind_ns >= 0) {
+    known->waited_ns = std::min(known->behind_ns, now);
+    known->behind_ns = -1;
+  } else {
+    known->behind_ns = is_behind ? now : -1;
+  }
+  return Advance(now, &known->waited_ns);
+}
+
 void HostMeasures::LookAtRank(const RankRecord& record, int64_t now_ns, Rank* known, v1::Measures* measures) const {
   const uint64_t steps = StepsOf(record);
   measures->add_steps(static_cast<uint32_t>(Difference(steps, known->steps)));
@@ -83,7 +100,7 @@ void HostMeasures::LookAtRank(const RankRecord& record, int64_t now_ns, Rank* kn
   const int64_t waiting_since_ns = Get(record.waiting_since_ns);
   const int64_t running_ns = batch_since_ns == 0 ? 0 : std::max<int64_t>(0, now_ns - batch_since_ns);
   const int64_t waiting_ns = waiting_since_ns == 0 ? 0 : std::max<int64_t>(0, now_ns - waiting_since_ns);
-  measures->add_waited_us(Advance(Get(record.waited_ns) + waiting_ns, &known->waited_ns));
+  measures->add_waited_us(AdvanceWaited(Get(record.waited_ns) + waiting_ns, known));
   measures->add_waited_in_batch_us(
       Advance(Get(record.waited_in_batch_ns) + std::min(waiting_ns, running_ns), &known->waited_in_batch_ns));
   measures->add_batch_us(Advance(Get(record.batch_ns) + running_ns, &known->batch_ns));

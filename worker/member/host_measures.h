@@ -38,11 +38,15 @@ class HostMeasures {
   struct Rank {
     uint64_t steps = 0;
     int64_t waited_ns = 0;
+    // If the sum was far behind `waited_ns` at the last look: that sum; else -1.
+    int64_t behind_ns = -1;
     int64_t waited_in_batch_ns = 0;
     int64_t batch_ns = 0;
     int64_t cpu_ns = 0;
     int64_t sending_ns = 0;
   };
+  // By how many microseconds the rank has waited more, if `now` is the sum of its waits.
+  static uint64_t AdvanceWaited(int64_t now, Rank* known);
   void LookAtRank(const RankRecord& record, int64_t now_ns, Rank* known, v1::Measures* measures) const;
   void LookAtNetwork(v1::Measures* measures);
   void LookAtArrivals(const LastArrivals& arrivals, v1::Measures* measures);

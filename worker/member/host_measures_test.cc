@@ -94,6 +94,39 @@ TEST_F(HostMeasuresTest, ASumThatSeemsToGoBackIsToldLater) {
   EXPECT_EQ(Look(600 * kMs).waited_us(0), 10'000u);
 }
 
+// The rank was stopped while it waited, and found the result before it looked at the clock again.
+TEST_F(HostMeasuresTest, AWaitThatWasToldAndIsNeverAddedDoesNotHideThoseThatFollow) {
+  records_[4].waited_ns = 700 * kMs;
+  EXPECT_EQ(Look(1000 * kMs).waited_us(0), 700'000u);
+  records_[4].waiting_since_ns = 1000 * kMs;
+  EXPECT_EQ(Look(21'000 * kMs).waited_us(0), 20'000'000u);
+  records_[4].waiting_since_ns = 0;
+  records_[4].waited_ns += 10 * kMs;
+  EXPECT_EQ(Look(22'000 * kMs).waited_us(0), 0u);
+  records_[4].waited_ns += 300 * kMs;
+  EXPECT_EQ(Look(23'000 * kMs).waited_us(0), 300'000u);
+  records_[4].waited_ns += 40 * kMs;
+  EXPECT_EQ(Look(24'000 * kMs).waited_us(0), 40'000u);
+}
+
+// Another thread's wait of 100 ms hides the first one's from the record.
+TEST_F(HostMeasuresTest, WaitsOfTwoThreadsAreToldOnce) {
+  uint64_t told_us = 0;
+  int64_t now = 0;
+  for (int beat = 0; beat < 5; ++beat) {
+    records_[4].waiting_since_ns = now + 10 * kMs;
+    told_us += Look(now + 100 * kMs).waited_us(0);
+    records_[4].waiting_since_ns = now + 101 * kMs;
+    told_us += Look(now + 102 * kMs).waited_us(0);
+    told_us += Look(now + 104 * kMs).waited_us(0);
+    records_[4].waiting_since_ns = 0;
+    records_[4].waited_ns += 110 * kMs;
+    now += 200 * kMs;
+  }
+  told_us += Look(now).waited_us(0);
+  EXPECT_EQ(told_us, 5 * 110'000u);
+}
+
 TEST_F(HostMeasuresTest, TheNetworkCountsWhileTheRankSpeaksForTheHost) {
   network_ = {1000, 2000, 3};
   EXPECT_EQ(Look(1 * kMs, true).received_bytes(), 0u);

@@ -318,7 +318,7 @@ class Counters(NamedTuple):
     engine_ns: int
     """Nanoseconds in which a thread worked or waited inside collectives."""
     wait_ns: int
-    """Nanoseconds that callers spent waiting."""
+    """Nanoseconds that callers spent waiting; an estimate where waits are short."""
     arena_bytes: int
     """Of `bytes`, those that were reduced in place in arenas."""
 

@@ -43,7 +43,7 @@ struct Rendezvous::Seat {
 
 RendezvousRoom RendezvousRoom::For(int size) {
   RendezvousRoom room;
-  if (size > kMostRanksWithRoom) return room;
+  if (size < 2 || size > kMostRanksWithRoom) return room;
   room.most_bytes = kMostBytesTimesRanks / static_cast<size_t>(size) & ~size_t{63};
   room.places = kPlaces;
   return room;

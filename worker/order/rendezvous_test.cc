@@ -308,6 +308,7 @@ TEST(RendezvousRoomTest, MoreRanksContributeLess) {
   EXPECT_EQ(RendezvousRoom::For(9).most_bytes, static_cast<size_t>(kInlineBytes));
   for (int size = 2; size <= 8; ++size) EXPECT_EQ(RendezvousRoom::For(size).most_bytes % 64, 0u);
   EXPECT_EQ(RendezvousRoom::For(9).BytesOfARank(), 0u);
+  EXPECT_EQ(RendezvousRoom::For(1).BytesOfARank(), 0u) << "a rank alone meets nobody";
 }
 
 }  // namespace

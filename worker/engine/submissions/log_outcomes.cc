@@ -21,7 +21,9 @@ int64_t LogOutcomes::CompleteOffered(uint32_t* slot, int64_t now_ns, Submission*
   Submission* submission = book_.offer.CloseAgreed();
   const int64_t bytes = submission->bytes();
   *slot = submission->slot;
-  if (submission == *driven && submission->waiters == 1) {
+  // Another thread may have released its handle, or submitted the rest of a grouped call after it.
+  const bool is_only_awaited = submission->waiters == 1 && !submission->released && book_.held.empty();
+  if (submission == *driven && is_only_awaited) {
     *driven = nullptr;
     book_.FinishMet(submission, book_.offer.name(), now_ns);
   } else {

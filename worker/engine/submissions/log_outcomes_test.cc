@@ -13,6 +13,78 @@ using ::testing::IsEmpty;
 
 class LogOutcomesTest : public SubmissionFixture {};
 
+// A submission that its waiter drives, and that meets those of the other ranks.
+class MeetingTest : public SubmissionFixture {
+ protected:
+  MeetingTest() {
+    request_.name = "t";
+    request_.tensors = absl::MakeConstSpan(&view_, 1);
+    call_.name = "t";
+    call_.shape = shape_;
+    call_.input = call_.output = values_;
+    call_.dtype = static_cast<int32_t>(DType::kF32);
+    call_.reduce_op = static_cast<int32_t>(ReduceOp::kSum);
+    request_.reduce_op = ReduceOp::kSum;
+  }
+  void SetUp() override {
+    const int64_t first = *table_.Submit(request_);
+    table_.answers().OnSlotAssigned("t", 0, 5);
+    RunSlot(5);
+    table_.Release(first);
+    link_.Take();
+    const absl::StatusOr<Submission*> offered = table_.SubmitAndBeginWaiting(request_);
+    ASSERT_TRUE(offered.ok()) << offered.status();
+    ASSERT_TRUE(table_.has_offer());
+    submission_ = driven_ = *offered;
+  }
+  void Meet() {
+    const char zero[4] = {};
+    EpochPage third(memory_, 2, kSize);
+    for (EpochPage* const page : {&keeper_, &third}) page->rendezvous()->Offer(5, submission_->signature, {zero, 4});
+    uint32_t slot = 0;
+    ASSERT_EQ(table_.log().CompleteOffered(&slot, 0, &driven_), 4);
+    EXPECT_EQ(slot, 5u);
+  }
+
+  const int64_t shape_[1] = {1};
+  const TensorView view_ = {values_, values_, shape_};
+  Request request_;
+  NamedAllreduce call_;
+  Submission* submission_ = nullptr;
+  Submission* driven_ = nullptr;
+};
+
+TEST_F(MeetingTest, TheSubmissionIsOverAndMayBeRepeated) {
+  Meet();
+  EXPECT_EQ(driven_, nullptr);
+  ASSERT_TRUE(table_.MayRepeat(call_));
+  Submission* const repeated = table_.RepeatAndBeginWaiting(call_);
+  ASSERT_EQ(repeated, submission_);
+  EXPECT_EQ(StateOf(repeated->handle), "pending");
+}
+
+TEST_F(MeetingTest, ItsWaiterEndsOneThatAnotherThreadHasReleased) {
+  table_.Release(submission_->handle);
+  Meet();
+  ASSERT_EQ(driven_, submission_);
+  const absl::StatusOr<bool> complete = table_.DoneWaiting(submission_, /*release=*/true);
+  EXPECT_TRUE(complete.ok() && *complete);
+  EXPECT_FALSE(table_.MayRepeat(call_));
+}
+
+TEST_F(MeetingTest, WhatIsHeldForItGoesOn) {
+  Request further = request_;
+  further.name = "u";
+  further.after = submission_->handle;
+  ASSERT_TRUE(table_.Submit(further).ok());
+  EXPECT_THAT(link_.Take(), IsEmpty());
+  Meet();
+  ASSERT_EQ(driven_, submission_);
+  EXPECT_THAT(link_.Take(), ElementsAre("u"));
+  const absl::StatusOr<bool> complete = table_.DoneWaiting(submission_, /*release=*/true);
+  EXPECT_TRUE(complete.ok() && *complete);
+}
+
 TEST_F(LogOutcomesTest, AJoinIsPostedWhenAllThatWasSubmittedBeforeIs) {
   const int64_t early = *Submit("t");
   int32_t last = -1;

@@ -51,6 +51,7 @@ void HandlePool::Park(Submission* submission) {
   submission->slot = 0;
   submission->started_ns = 0;
   submission->profiler_range = 0;
+  submission->released = false;
 }
 
 void HandlePool::Reuse(Submission* submission) {

@@ -40,7 +40,7 @@ class HandlePool {
   Submission* Allocate();
   // Nobody needs the submission any more, and its handle is no longer known. TakeDropped gives what it held on a GPU.
   void Recycle(Submission* submission);
-  // The same of a submission on the host, but it keeps its description, and only Reuse gives it again, or Recycle.
+  // The same of a submission on the host, but it keeps its description. Reuse gives it out again; Recycle frees it.
   void Park(Submission* submission);
   // A parked submission, under another handle.
   void Reuse(Submission* submission);

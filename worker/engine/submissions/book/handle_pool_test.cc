@@ -25,6 +25,7 @@ TEST(HandlePoolTest, AParkedSubmissionKeepsItsDescriptionAndLosesItsHandle) {
   Submission* const submission = pool.Allocate();
   submission->dims.push_back(3);
   submission->slot = 7;
+  submission->released = true;
   const int64_t handle = submission->handle;
   pool.Park(submission);
   EXPECT_EQ(pool.Find(handle), nullptr);

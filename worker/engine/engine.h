@@ -145,8 +145,8 @@ class Engine {
   Orderer orderer_;
   std::optional<Entry> unappended_;
   uint32_t met_ = 0;  // rounds of the rendezvous
-  // The submission that SubmitAndWait drives and is to release. Null: none, or it has met the other ranks' and is
-  // released.
+  // The submission that SubmitAndWait or RepeatAndWait drives and is to release. Null: none, or it has met the other
+  // ranks' and is released.
   Submission* driven_ = nullptr;
   WaitSampler sampler_;
   // Rank 0: counts which rank posts last. `looked_ns_`: the time of the last check for posts; up to date after a wait.

@@ -92,6 +92,32 @@ TEST_P(EngineRepeatTest, WhatDiffersIsNotTakenForARepetition) {
   });
 }
 
+// A call that has the last one's name and nothing else of it takes the engine's role in vain, but once only.
+TEST_P(EngineRepeatTest, WhatIsNotARepetitionIsTriedOnce) {
+  TestEpoch::Options options;
+  options.has_data_thread = false;
+  TestEpoch epoch({size()}, options);
+  epoch.OnEachRank([&](int rank) {
+    int repeats = 0;
+    RunSum(epoch, rank, "t", 2, Sum(), &repeats);
+  });
+  epoch.coordinator().Stop();
+  epoch.OnEachRank([&](int rank) {
+    int repeats = 0;
+    SubmissionTable& table = epoch.engine(rank).table();
+    TestTensor same("t", {1.0f, 1.0f});
+    TestTensor longer("t", {1.0f, 1.0f, 1.0f});
+    ASSERT_FALSE(table.MayRepeat(CallOf(same)));
+    RunSum(epoch, rank, "t", 2, Sum(), &repeats);
+    ASSERT_TRUE(table.MayRepeat(CallOf(longer)));
+    absl::StatusOr<bool> complete = false;
+    ASSERT_FALSE(epoch.engine(rank).RepeatAndWait(CallOf(longer), -1, &longer.handle, &complete));
+    EXPECT_FALSE(table.MayRepeat(CallOf(longer)));
+    for (int i = 0; i < 2; ++i) RunSum(epoch, rank, "t", 2, Sum(), &repeats);
+    EXPECT_EQ(repeats, 1) << "the second is kept again";
+  });
+}
+
 // Ranks of which some repeat while others have just done something else.
 TEST_P(EngineRepeatTest, RanksMeetWhateverWayTheyGo) {
   TestEpoch epoch({size()});

@@ -63,6 +63,7 @@ TestEpoch::TestEpoch(const std::vector<int>& hosts, Options options)
   identity.epoch = 1;
   identity.secret = "the secret of a test's epoch";
   EngineOptions engine_options;
+  engine_options.has_data_thread = options.has_data_thread;
   engine_options.max_slots = options.max_slots;
   engine_options.size = size_;
   engine_options.fusion_bytes = options.fusion_bytes;

@@ -56,6 +56,8 @@ class TestEpoch {
     uint32_t seed = 1;
     int64_t fusion_bytes = 64 << 20;
     int64_t yield_ns = 50'000;
+    // As EngineOptions has it. False, and once the coordinator has stopped: a rank's engine works in its calls alone.
+    bool has_data_thread = true;
     // As EngineOptions has it; fewer, so that a test reaches the bound.
     uint32_t max_slots = 4096;
     // Set: each rank has a GPU of these, that of its own number.

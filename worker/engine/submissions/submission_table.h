@@ -35,7 +35,8 @@ class SubmissionTable {
   Submission* RepeatAndBeginWaiting(const NamedAllreduce& call);
   // Any thread, without the lock: whether it may repeat that one.
   bool MayRepeat(const NamedAllreduce& call) const {
-    return book_.met_key.load(std::memory_order_relaxed) == NamedAllreduce::KeyOf(call.name);
+    return book_.met_key.load(std::memory_order_relaxed) == NamedAllreduce::KeyOf(call.name) &&
+           book_.pending.load(std::memory_order_relaxed) == 0;
   }
   // Posts the submissions that are captured in a CUDA graph. They stay here until the capturing thread waits, because
   // CUDA allows one thread at a time to work on a graph, and another thread captures the collectives. Submissions whose

@@ -73,12 +73,14 @@ struct NamedAllreduce {
   double prescale = 1.0;
   double postscale = 1.0;
 
-  // Of a name: what names that differ mostly differ in, their lengths and last bytes.
+  // Of a name: its length, its first and its last 8 bytes, in which most names of a program differ.
   static uint64_t KeyOf(absl::string_view name) {
-    uint64_t end = 0;
-    const size_t bytes = std::min(name.size(), sizeof(end));
-    std::memcpy(&end, name.data() + name.size() - bytes, bytes);
-    return end ^ (name.size() + 1) << 48;
+    uint64_t first = 0;
+    uint64_t last = 0;
+    const size_t bytes = std::min(name.size(), sizeof(last));
+    std::memcpy(&first, name.data(), bytes);
+    std::memcpy(&last, name.data() + name.size() - bytes, bytes);
+    return last ^ first * 0x9e3779b97f4a7c15 ^ (name.size() + 1) << 48;
   }
 };
 

@@ -62,7 +62,11 @@ void SubmissionBook::FinishMet(Submission* submission, Name* name, int64_t now_n
 }
 
 Submission* SubmissionBook::TakeRepeated(const NamedAllreduce& call, Name** name) {
-  if (met == nullptr || !IsOf(call, *met)) return nullptr;
+  if (met == nullptr || !IsOf(call, *met)) {
+    // Callers need not try again before another one is kept.
+    met_key.store(0, std::memory_order_relaxed);
+    return nullptr;
+  }
   Submission* const submission = std::exchange(met, nullptr);
   pool.Reuse(submission);
   submission->fragments[0].input = call.input;

@@ -145,7 +145,7 @@ struct SubmissionBook {
   std::atomic<int> captured_count{0};
   std::atomic<uint64_t> completions{0};
   std::atomic<int64_t> last_submitted_ns{0};
-  // NamedAllreduce::KeyOf of the name of the last `met`.
+  // NamedAllreduce::KeyOf of the name of the last `met`; 0: there is none, or it was not what a caller asked for.
   std::atomic<uint64_t> met_key{0};
 };
 

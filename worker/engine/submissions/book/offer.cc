@@ -22,8 +22,9 @@ bool Offer::Fits(const Submission& submission) const {
   if (submission.bytes() <= kInlineBytes) return MayTravelInline(submission);
   if (submission.bytes() > static_cast<int64_t>(rendezvous_->most_bytes()) || !MayTravelInline(submission))
     return false;
-  // A tensor in an arena is reduced there.
-  return arenas_ == nullptr || arenas_->PlacementOf(submission.fragments, SizeOf(submission.dtype)).arena == 0;
+  // An allreduce of a tensor in an arena runs there.
+  return submission.op != OpType::kAllreduce || arenas_ == nullptr ||
+         arenas_->PlacementOf(submission.fragments, SizeOf(submission.dtype)).arena == 0;
 }
 
 void Offer::Open(Submission* submission, NameTable::Name* name, int rank) {

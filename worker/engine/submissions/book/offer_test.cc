@@ -90,6 +90,11 @@ TEST_F(OfferTest, LargeTensorsInAnArenaAreReducedThere) {
   EXPECT_TRUE(offer_.MayOpen(submission_, name_));
   submission_.fragments[0].count = submission_.count = 1000;
   EXPECT_FALSE(offer_.MayOpen(submission_, name_));
+  for (const OpType op : {OpType::kBroadcast, OpType::kReducescatter}) {
+    submission_.op = op;
+    EXPECT_TRUE(offer_.MayOpen(submission_, name_)) << "arenas are for allreduces";
+  }
+  submission_.op = OpType::kAllreduce;
   std::vector<float> elsewhere(1000);
   submission_.fragments[0] = {elsewhere.data(), elsewhere.data(), 1000};
   EXPECT_TRUE(offer_.MayOpen(submission_, name_));

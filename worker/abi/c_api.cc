@@ -255,7 +255,12 @@ int farandole_allreduce_now(const char* name, const void* input, void* output, c
                             int32_t dtype, int32_t reduce_op, double prescale, double postscale, int32_t group,
                             int64_t timeout_ms, farandole_handle* handle) {
   *handle = 0;
-  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+  const auto fill = [&](farandole::Request* request, farandole::TensorView* tensor) {
+    const absl::Status filled =
+        farandole::FillRequest(farandole::OpType::kAllreduce, name, dtype, reduce_op, group, request);
+    return filled.ok() ? farandole::FillTensor(input, output, shape, ndim, true, tensor) : filled;
+  };
+  const int code = WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
     const bool may_repeat = name != nullptr && shape != nullptr && ndim >= 0 && !farandole::IsOnGpu();
     if (may_repeat) {
       farandole::NamedAllreduce call;
@@ -277,10 +282,7 @@ int farandole_allreduce_now(const char* name, const void* input, void* output, c
     }
     farandole::Request request;
     farandole::TensorView tensor;
-    absl::Status filled =
-        farandole::FillRequest(farandole::OpType::kAllreduce, name, dtype, reduce_op, group, &request);
-    if (filled.ok()) filled = farandole::FillTensor(input, output, shape, ndim, true, &tensor);
-    if (!filled.ok()) return Code(filled);
+    if (const absl::Status filled = fill(&request, &tensor); !filled.ok()) return Code(filled);
     request.prescale = prescale;
     request.postscale = postscale;
     request.tensors = absl::MakeConstSpan(&tensor, 1);
@@ -293,6 +295,12 @@ int farandole_allreduce_now(const char* name, const void* input, void* output, c
     *handle = 0;
     return Code(complete.status());
   });
+  if (code != FARANDOLE_FAILED_PRECONDITION) return code;
+  // A call that is wrong is told so first, also before init().
+  farandole::Request request;
+  farandole::TensorView tensor;
+  const absl::Status filled = fill(&request, &tensor);
+  return filled.ok() ? code : Code(filled);
 }
 
 farandole_handle farandole_grouped_allreduce(const char* name, const farandole_tensor* tensors, int32_t count,

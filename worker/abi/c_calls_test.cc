@@ -78,6 +78,26 @@ TEST(CCallsTest, WhatMayBeCalledWithinShutdown) {
   EXPECT_EQ(farandole_shutdown(nullptr), FARANDOLE_OK);
 }
 
+TEST(CCallsTest, AnAllreduceThatIsWrongIsToldSoBeforeInit) {
+  float value = 1;
+  const int64_t shape = 1;
+  const auto submit = [&](int32_t dtype, int32_t op, int32_t group, float* output, int32_t ndim) {
+    farandole_handle handle = 7;
+    const int code = farandole_allreduce_now("t", &value, output, &shape, ndim, dtype, op, 1, 1, group, -1, &handle);
+    EXPECT_EQ(handle, 0);
+    const std::string error = farandole_last_error();
+    EXPECT_EQ(farandole_allreduce("t", &value, output, &shape, ndim, dtype, op, 1, 1, group, 0), -code);
+    EXPECT_EQ(farandole_last_error(), error) << "both calls tell the same";
+    return code;
+  };
+  EXPECT_EQ(submit(99, FARANDOLE_SUM, 0, &value, 1), FARANDOLE_INVALID_ARGUMENT);
+  EXPECT_EQ(submit(FARANDOLE_F32, 99, 0, &value, 1), FARANDOLE_INVALID_ARGUMENT);
+  EXPECT_EQ(submit(FARANDOLE_F32, FARANDOLE_SUM, -1, &value, 1), FARANDOLE_INVALID_ARGUMENT);
+  EXPECT_EQ(submit(FARANDOLE_F32, FARANDOLE_SUM, 0, nullptr, 1), FARANDOLE_INVALID_ARGUMENT);
+  EXPECT_EQ(submit(FARANDOLE_F32, FARANDOLE_SUM, 0, &value, -1), FARANDOLE_INVALID_ARGUMENT);
+  EXPECT_EQ(submit(FARANDOLE_F32, FARANDOLE_SUM, 0, &value, 1), FARANDOLE_FAILED_PRECONDITION);
+}
+
 TEST(CCallsTest, AThreadHearsOfWhatOthersHaveSubmitted) {
   ASSERT_EQ(farandole_init(nullptr, nullptr), FARANDOLE_OK) << farandole_last_error();
   uint64_t completions = 0;

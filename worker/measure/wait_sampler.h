@@ -5,9 +5,9 @@
 
 namespace farandole {
 
-// Which of many short waits are timed. A look at the clock takes as long as a tenth of a small collective, so one of 16
-// waits is timed on average, and stands for those before it that were not. Distances are irregular, so that a program
-// that repeats itself is not timed at the same call each time. Not thread-safe.
+// Which of many short waits are timed. A look at the clock takes a twentieth of the time of a small collective, so one
+// of 16 waits is timed on average, and stands for those before it that were not. Distances are irregular, so that a
+// program that repeats itself is not timed at the same call each time. Not thread-safe.
 class WaitSampler {
  public:
   // Of the wait that ends now: how many waits it stands for; 0: it is not to be timed.

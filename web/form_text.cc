@@ -9,7 +9,7 @@
 namespace farandole {
 namespace {
 
-// What is not encoded well stays as it is.
+// Text that is not encoded well stays as it is.
 std::string Decode(absl::string_view text) {
   const std::string spaced = absl::StrReplaceAll(text, {{"+", " "}});
   return PercentDecode(spaced).value_or(spaced);

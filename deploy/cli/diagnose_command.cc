@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "deploy/cli/commands.h"
-#include "deploy/cli/known_jobs.h"
+#include "deploy/cli/coordinators/known_jobs.h"
 #include "deploy/launcher/environment/options.h"
 #include "deploy/launcher/process/private_file.h"
 #include "web/files/evidence_archive.h"

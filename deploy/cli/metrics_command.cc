@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "deploy/cli/commands.h"
-#include "deploy/cli/known_jobs.h"
+#include "deploy/cli/coordinators/known_jobs.h"
 #include "deploy/cli/text/event_file.h"
 #include "deploy/cli/text/text_table.h"
 #include "deploy/launcher/environment/options.h"

@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "deploy/cli/commands.h"
-#include "deploy/cli/known_jobs.h"
+#include "deploy/cli/coordinators/known_jobs.h"
 #include "deploy/cli/timeline_files.h"
 #include "deploy/launcher/environment/options.h"
 #include "web/files/job_timeline.h"

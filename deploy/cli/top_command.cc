@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "deploy/cli/commands.h"
-#include "deploy/cli/known_jobs.h"
+#include "deploy/cli/coordinators/known_jobs.h"
 #include "deploy/cli/text/top_text.h"
 #include "deploy/launcher/environment/options.h"
 #include "nlohmann/json.hpp"

@@ -11,8 +11,8 @@
 #include "absl/time/time.h"
 #include "farandole/v1/worker.pb.h"
 #include "worker/measure/last_arrivals.h"
+#include "worker/measure/network_counters.h"
 #include "worker/measure/rank_record.h"
-#include "worker/member/network_counters.h"
 
 namespace farandole {
 

@@ -1,4 +1,4 @@
-#include "deploy/cli/checkpoint_wait.h"
+#include "deploy/cli/coordinators/checkpoint_wait.h"
 
 #include <memory>
 #include <sstream>
@@ -58,7 +58,7 @@ class CheckpointWaitTest : public CoordinatorFixture {
     checkpoint->set_name("net");
     checkpoint->set_step(step);
     checkpoint->set_token(token);
-    checkpoint->set_path(absl::StrCat("/data/net-", step));
+    checkpoint->set_path(absl::StrCat("/data/net-", step, ".t", token, ".txt"));
     checkpoint->set_sha256(std::string(32, 'x'));
     checkpoint->set_epoch(1);
     const auto committed = workers_[0]->client().CommitCheckpoint(request);
@@ -78,7 +78,7 @@ class CheckpointWaitTest : public CoordinatorFixture {
 TEST_F(CheckpointWaitTest, EachRequestGetsACheckpointThatWasBegunAfterIt) {
   const v1::WantedCheckpoint first = Ask();
   const uint64_t token = Begin(1);
-  // What is being written is older than this request.
+  // The checkpoint that is being written is older than this request.
   const v1::WantedCheckpoint second = Ask();
   EXPECT_EQ(second.serial(), first.serial() + 1);
   Commit(1, token);
@@ -92,8 +92,8 @@ TEST_F(CheckpointWaitTest, EachRequestGetsACheckpointThatWasBegunAfterIt) {
   Commit(2, Begin(2));
   const auto newer = Await(second);
   ASSERT_TRUE(newer.ok()) << newer.status();
-  EXPECT_EQ(newer->path(), "/data/net-2");
-  EXPECT_EQ(Await(first)->path(), "/data/net-1") << "the first one that was begun after the request";
+  EXPECT_EQ(newer->step(), 2);
+  EXPECT_EQ(Await(first)->step(), 1) << "the first one that was begun after the request";
 }
 
 TEST_F(CheckpointWaitTest, AJobThatEndsOrIsDeletedHasNone) {

@@ -1,4 +1,4 @@
-#include "deploy/cli/known_jobs.h"
+#include "deploy/cli/coordinators/known_jobs.h"
 
 #include <algorithm>
 #include <iterator>

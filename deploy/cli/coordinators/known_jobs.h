@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_DEPLOY_CLI_KNOWN_JOBS_H_
-#define FARANDOLE_DEPLOY_CLI_KNOWN_JOBS_H_
+#ifndef FARANDOLE_DEPLOY_CLI_COORDINATORS_KNOWN_JOBS_H_
+#define FARANDOLE_DEPLOY_CLI_COORDINATORS_KNOWN_JOBS_H_
 
 #include <string>
 #include <vector>
@@ -50,4 +50,4 @@ absl::StatusOr<KnownJob> FindServedJob(const Survey& survey, const CoordinatorSo
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_DEPLOY_CLI_KNOWN_JOBS_H_
+#endif  // FARANDOLE_DEPLOY_CLI_COORDINATORS_KNOWN_JOBS_H_

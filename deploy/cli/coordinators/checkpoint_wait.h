@@ -1,12 +1,12 @@
-#ifndef FARANDOLE_DEPLOY_CLI_CHECKPOINT_WAIT_H_
-#define FARANDOLE_DEPLOY_CLI_CHECKPOINT_WAIT_H_
+#ifndef FARANDOLE_DEPLOY_CLI_COORDINATORS_CHECKPOINT_WAIT_H_
+#define FARANDOLE_DEPLOY_CLI_COORDINATORS_CHECKPOINT_WAIT_H_
 
 #include <ostream>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "deploy/cli/coordinators/coordinator_source.h"
-#include "deploy/cli/known_jobs.h"
+#include "deploy/cli/coordinators/known_jobs.h"
 #include "farandole/v1/checkpoint.pb.h"
 
 namespace farandole {
@@ -24,4 +24,4 @@ absl::StatusOr<v1::Checkpoint> AwaitCheckpoint(const KnownJob& job, const v1::Wa
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_DEPLOY_CLI_CHECKPOINT_WAIT_H_
+#endif  // FARANDOLE_DEPLOY_CLI_COORDINATORS_CHECKPOINT_WAIT_H_

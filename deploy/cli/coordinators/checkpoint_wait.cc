@@ -1,4 +1,6 @@
-#include "deploy/cli/checkpoint_wait.h"
+#include "deploy/cli/coordinators/checkpoint_wait.h"
+
+#include <poll.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +26,7 @@ constexpr absl::Duration kLongestPause = absl::Seconds(1);
 // After so long it is said that none has come.
 constexpr absl::Duration kSilence = absl::Seconds(30);
 
-// What a pending request waits for.
+// A sentence about a pending request.
 std::string PendingSentence(const v1::JobSummary& job, const v1::WantedCheckpoint& wanted, const absl::Status& look,
                             absl::Duration since) {
   const std::string seconds = absl::StrFormat("%.0f s", absl::ToDoubleSeconds(since));
@@ -63,18 +65,18 @@ absl::StatusOr<KeptJob> LookAnywhere(const KnownJob& job, uint64_t serial, const
   return elsewhere.ok() ? Look(*elsewhere, serial) : seen.status();
 }
 
-// What came of the request; a checkpoint without a token: it is pending.
+// The end of the request; a checkpoint without a token: it is pending.
 absl::StatusOr<v1::Checkpoint> Outcome(const v1::WantedCheckpoint& asked, const KeptJob& seen) {
   const v1::JobSummary& job = seen.job.summary();
   const v1::WantedCheckpoint& last = seen.job.wanted_checkpoint();
   if (last.serial() < asked.serial())
     return absl::AbortedError(absl::StrCat("job ", job.job(), " was deleted, and another one has its name"));
-  if (last.has_checkpoint()) return last.checkpoint();
   // A later request has taken its place; what was written meanwhile is for this one.
   const auto after = absl::c_find_if(seen.checkpoints.checkpoints(), [&asked](const v1::Checkpoint& checkpoint) {
     return checkpoint.token() > asked.after_token();
   });
   if (last.serial() > asked.serial() && after != seen.checkpoints.checkpoints().end()) return *after;
+  if (last.has_checkpoint()) return last.checkpoint();
   if (last.over_unix_ms() == 0 && !HasEnded(job.state())) return v1::Checkpoint();
   const std::string& why = last.over_unix_ms() == 0 ? job.reason() : last.failure();
   return absl::FailedPreconditionError(
@@ -96,7 +98,7 @@ absl::StatusOr<v1::Checkpoint> AwaitCheckpoint(const KnownJob& job, const v1::Wa
     if (since >= patience) return absl::DeadlineExceededError(pending);
     if (since >= kSilence && !std::exchange(has_warned, true))
       err << "farandole job: " << pending << "; still waiting\n" << std::flush;
-    absl::SleepFor(std::min(pause.Next(), patience - since));
+    poll(nullptr, 0, static_cast<int>(absl::ToInt64Milliseconds(std::min(pause.Next(), patience - since))));
     const absl::StatusOr<KeptJob> seen = LookAnywhere(job, asked.serial(), source);
     trouble = absl::IsUnavailable(seen.status()) ? seen.status() : absl::OkStatus();
     if (!trouble.ok()) continue;

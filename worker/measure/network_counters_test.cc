@@ -1,4 +1,4 @@
-#include "worker/member/network_counters.h"
+#include "worker/measure/network_counters.h"
 
 #include <string>
 

@@ -38,8 +38,9 @@ def _environment(directory: pathlib.Path, mark: str, given: Dict[str, str]) -> D
 
 
 def _segments() -> Set[str]:
-    # Bazel's sandboxes, of a build beside the tests, lie there too, and semaphores of programs in Python.
-    return {path.name for path in SHARED_MEMORY.iterdir() if not path.name.startswith(("bazel-", "sem.mp-"))}
+    # Bazel's sandboxes and fuzz tests, of a build beside the tests, lie there too, and semaphores of programs in Python.
+    others = ("bazel-", "farandole-fuzz-", "sem.mp-")
+    return {path.name for path in SHARED_MEMORY.iterdir() if not path.name.startswith(others)}
 
 
 def _without_owner(segments: Set[str]) -> Set[str]:

@@ -4,10 +4,12 @@ import json
 import os
 import pathlib
 import re
-from typing import Dict, Iterator, List
+import subprocess
+from typing import Any, Dict, Iterator, List
 
+import harness
 from coordinators import Coordinator
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 from programs_run import START_SECONDS
 
 CHROMIUM = "/usr/bin/chromium"
@@ -75,6 +77,29 @@ def sign_in(page: Page, http: str, token: str, place: str = "") -> None:
 def token_of(coordinator: Coordinator) -> str:
     """The coordinator's own."""
     return pathlib.Path(coordinator.token_file).read_text(encoding="utf-8").strip()
+
+
+def audited(coordinator: Coordinator) -> List[Any]:
+    """The methods and targets that the audit log has of the dashboard's changes."""
+    words = ("audit", "tail", "--changes", "--json", "--state-dir", str(coordinator.state))
+    lines = subprocess.check_output([str(harness.CLI), *words], text=True, timeout=60).splitlines()
+    return [(one["method"], one["target"]) for one in map(json.loads, lines) if one["method"].startswith("POST ")]
+
+
+def confirm_by_keys(coordinator: Coordinator, button: Locator, sure: Locator, warning: str) -> None:
+    """Presses a button that asks back, gives up at its warning, and presses it again and confirms. Nothing may have been
+    changed before."""
+    page = button.page
+    button.press("Enter", timeout=PATIENCE_MS)
+    expect(sure).to_be_focused()
+    expect(page.get_by_role("region", name="Look closer")).to_contain_text(warning)
+    require_clean(page)
+    page.keyboard.press("Escape")
+    expect(button).to_be_focused()
+    assert not audited(coordinator), "nothing was done yet"
+    page.keyboard.press("Enter")
+    expect(sure).to_be_focused()
+    page.keyboard.press("Enter")
 
 
 def require_axe(page: Page) -> None:

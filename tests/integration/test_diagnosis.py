@@ -29,6 +29,11 @@ def show(coordinator: Coordinator, job: str, query: str = "") -> Dict[str, Any]:
         return json.load(response)
 
 
+def pid_of(coordinator: Coordinator, job: str, rank: int) -> int:
+    """Of a job's worker."""
+    return {worker["rank"]: worker["pid"] for worker in show(coordinator, job)["workers"]}[rank]
+
+
 def stop_now_and_then(pid: int, over: threading.Event) -> None:
     """Stops a process for 1.4 s, which is less than the silence limit, every 3 s."""
     while not over.wait(1.6):
@@ -48,7 +53,7 @@ def test_each_cause_is_named_with_its_rank_and_nothing_else(
     for run in runs.values():
         run.expect("runs")
     over = threading.Event()
-    stopped = {worker["rank"]: worker["pid"] for worker in show(coordinator, "stopped")["workers"]}[2]
+    stopped = pid_of(coordinator, "stopped", 2)
     stopper = threading.Thread(target=stop_now_and_then, args=(stopped, over))
     stopper.start()
     try:

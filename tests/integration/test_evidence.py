@@ -14,7 +14,7 @@ import pytest
 from coordinators import Coordinator
 from hosts import Namespaces
 from programs_run import SOON_SECONDS, START_SECONDS, Program
-from test_diagnosis import show
+from test_diagnosis import pid_of, show
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 WORKERS = 3
@@ -50,7 +50,7 @@ def test_of_a_dead_rank_the_last_collective_is_told(
     coordinator = serve()
     run = job(WORKERS, "stuck", "sleep", options=coordinator.options("--job", "dead"))
     run.expect("stuck", START_SECONDS)
-    os.kill({worker["rank"]: worker["pid"] for worker in show(coordinator, "dead")["workers"]}[2], end)
+    os.kill(pid_of(coordinator, "dead", 2), end)
     run.expect(f"farandole: {MISSING}\n", START_SECONDS)
     assert run.end() != 0
     run.require_nothing_left()

@@ -12,6 +12,7 @@ import harness
 from coordinators import Coordinator
 from elastic_jobs import ElasticJob
 from programs_run import START_SECONDS, Program
+from test_diagnosis import pid_of
 
 # Of a coordinator that does not take a rank that a test has stopped, or a busy machine, for a loss.
 PATIENT = {"FARANDOLE_SILENCE_LIMIT_MS": "20000"}
@@ -39,12 +40,6 @@ def wanted(coordinator: Coordinator, job: str) -> Any:
 
 def told_steps(output: str) -> List[int]:
     return [int(step) for step in re.findall(r"told at step (\d+) of", output)]
-
-
-def pid_of(coordinator: Coordinator, job: str, rank: int) -> int:
-    words = [str(harness.CLI), "job", "show", job, "--json", *coordinator.options()]
-    shown = json.loads(subprocess.check_output(words, text=True, timeout=START_SECONDS))
-    return int(next(worker["pid"] for worker in shown["workers"] if worker["rank"] == rank))
 
 
 def test_all_ranks_are_told_at_the_same_call(serve: Serve, job: Callable[..., Program], tmp_path: pathlib.Path) -> None:

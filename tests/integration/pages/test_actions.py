@@ -8,7 +8,7 @@ import subprocess
 from typing import Any, Callable, List
 
 import harness
-from browsers import PATIENCE_MS, Watched, require_clean, sign_in, token_of
+from browsers import PATIENCE_MS, Watched, audited, confirm_by_keys, require_clean, sign_in, token_of
 from coordinators import Coordinator
 from playwright.sync_api import Page, expect
 from programs_run import START_SECONDS, Program
@@ -17,13 +17,6 @@ from programs_run import START_SECONDS, Program
 def farandole(coordinator: Coordinator, *words: str) -> str:
     """The output of a command about this coordinator."""
     return subprocess.check_output([str(harness.CLI), *words, *coordinator.options()], text=True, timeout=60)
-
-
-def audited(coordinator: Coordinator) -> List[Any]:
-    """The methods and targets that the audit log has of the dashboard's changes."""
-    words = ("audit", "tail", "--changes", "--json", "--state-dir", str(coordinator.state))
-    lines = subprocess.check_output([str(harness.CLI), *words], text=True, timeout=60).splitlines()
-    return [(one["method"], one["target"]) for one in map(json.loads, lines) if one["method"].startswith("POST ")]
 
 
 def events_of(page: Page, directory: pathlib.Path) -> List[Any]:
@@ -47,17 +40,8 @@ def test_stacks_and_timelines_are_for_those_who_may_and_changes_are_audited(
     closer = page.get_by_role("region", name="Look closer")
     expect(closer).to_contain_text("no timeline was recorded", timeout=PATIENCE_MS)
     start = closer.get_by_role("button", name="Start a timeline", exact=True)
-    start.press("Enter")
     sure = closer.get_by_role("button", name="Yes: start a timeline")
-    expect(sure).to_be_focused()
-    expect(closer).to_contain_text("2 workers will send the coordinator all their events")
-    require_clean(page)
-    page.keyboard.press("Escape")
-    expect(start).to_be_focused()
-    assert not audited(coordinator), "nothing was done yet"
-    page.keyboard.press("Enter")
-    expect(sure).to_be_focused()
-    page.keyboard.press("Enter")
+    confirm_by_keys(coordinator, start, sure, "2 workers will send the coordinator all their events")
     expect(closer.get_by_role("status").last).to_have_text("timeline 1 of job steady begins.")
     expect(closer).to_contain_text("timeline 1 records since")
     # The link gives the events so far, and later all of them.

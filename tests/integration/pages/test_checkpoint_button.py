@@ -1,23 +1,15 @@
 """The button of a job's page that asks its program for a checkpoint: rights, confirmation, audit, and what comes of it."""
 
-import json
 import pathlib
 import re
 import subprocess
-from typing import Any, Callable, List
+from typing import Callable
 
 import harness
-from browsers import PATIENCE_MS, Watched, require_clean, sign_in, token_of
+from browsers import PATIENCE_MS, Watched, audited, confirm_by_keys, require_clean, sign_in, token_of
 from coordinators import Coordinator
 from playwright.sync_api import expect
 from programs_run import START_SECONDS, Program
-
-
-def audited(coordinator: Coordinator) -> List[Any]:
-    """The methods and targets that the audit log has of the dashboard's changes."""
-    words = ("audit", "tail", "--changes", "--json", "--state-dir", str(coordinator.state))
-    lines = subprocess.check_output([str(harness.CLI), *words], text=True, timeout=60).splitlines()
-    return [(one["method"], one["target"]) for one in map(json.loads, lines) if one["method"].startswith("POST ")]
 
 
 def test_a_checkpoint_is_asked_for_on_the_page(
@@ -43,16 +35,9 @@ def test_a_checkpoint_is_asked_for_on_the_page(
     page.goto(f"http://{coordinator.http}/login")
     sign_in(page, coordinator.http, token_of(coordinator), "#/jobs/default/asked")
     button = closer.get_by_role("button", name="Checkpoint now", exact=True)
-    button.press("Enter", timeout=PATIENCE_MS)
     sure = closer.get_by_role("button", name="Yes: checkpoint now")
-    expect(sure).to_be_focused()
-    expect(closer).to_contain_text("The program is asked to write a checkpoint at its next step, and goes on.")
-    require_clean(page)
-    page.keyboard.press("Escape")
-    expect(button).to_be_focused()
-    assert not audited(coordinator), "nothing was done yet"
-    page.keyboard.press("Enter")
-    page.keyboard.press("Enter")
+    warning = "The program is asked to write a checkpoint at its next step, and goes on."
+    confirm_by_keys(coordinator, button, sure, warning)
     expect(closer.get_by_role("status").last).to_have_text("The program is asked for a checkpoint.")
     expect(closer).to_contain_text(re.compile(r"by token \w+ \(\w+.*\): written at step \d+, /"), timeout=PATIENCE_MS)
     require_clean(page)

@@ -12,7 +12,7 @@ from browsers import PATIENCE_MS, Watched, picture, require_clean, sign_in, toke
 from coordinators import Coordinator
 from playwright.sync_api import Page, expect
 from programs_run import START_SECONDS, Program
-from test_diagnosis import show
+from test_diagnosis import pid_of
 
 WORKERS = 3
 STALL = {"FARANDOLE_STALL_WARNING_MS": "1000"}
@@ -112,7 +112,7 @@ def test_each_state_of_the_evidence_is_shown(
 
     run = job(WORKERS, "stuck", "sleep", options=coordinator.options("--job", "silent"), **STALL)
     run.expect("stuck", START_SECONDS)
-    stopped = {worker["rank"]: worker["pid"] for worker in show(coordinator, "silent")["workers"]}[1]
+    stopped = pid_of(coordinator, "silent", 1)
     os.kill(stopped, signal.SIGSTOP)
     page.goto(f"http://{coordinator.http}/#/jobs/default/silent/hang")
     expect(page.locator("main")).to_contain_text("evidence is being gathered", timeout=PATIENCE_MS)

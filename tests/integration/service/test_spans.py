@@ -17,7 +17,7 @@ from collector import Collector, attributes_of, check_tree
 from coordinators import Coordinator
 from gates import Gate
 from programs_run import SOON_SECONDS, START_SECONDS, Program
-from test_diagnosis import show
+from test_diagnosis import pid_of
 
 # Status.StatusCode of OpenTelemetry's trace.proto.
 UNSET, ERROR = 0, 2
@@ -65,11 +65,6 @@ def await_count(coordinator: Coordinator, wanted: Dict[str, int]) -> None:
     deadline = time.monotonic() + SOON_SECONDS
     while (found := counted(coordinator)) != wanted:
         assert time.monotonic() < deadline, found
-
-
-def pid_of(coordinator: Coordinator, job: str, rank: int) -> int:
-    """Of a job's worker."""
-    return {worker["rank"]: worker["pid"] for worker in show(coordinator, job)["workers"]}[rank]
 
 
 def test_a_run_is_a_trace(

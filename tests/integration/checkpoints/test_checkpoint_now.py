@@ -11,6 +11,7 @@ from typing import Any, Callable, List
 import harness
 from coordinators import Coordinator
 from elastic_jobs import ElasticJob
+from gates import Gate
 from programs_run import START_SECONDS, Program
 from test_diagnosis import pid_of
 
@@ -106,6 +107,44 @@ def test_a_request_outlives_a_rank_that_is_killed(start: Start, serve: Serve, tm
     assert told[0] == told[1] and len(told[0]) == 1, told
     done = wanted(coordinator, "elastic")
     assert (done["state"], done["checkpoint"]["step"], done["checkpoint"]["epoch"]) == ("written", told[0][0], 2)
+
+
+def test_nobody_is_told_while_a_rank_has_joined(
+    serve: Serve, job: Callable[..., Program], gate: Gate, tmp_path: pathlib.Path
+) -> None:
+    coordinator = serve(**PATIENT)
+    run = job(3, "asked_apart", "joined", gate, tmp_path, options=coordinator.options("--job", "apart"))
+    run.expect("goes on with 2 of 3")
+    assert ask(coordinator, "apart").returncode == 0
+    gate.let_through(2)
+    run.require_end(0)
+    assert run.output.count("told 0 times beside a rank that has joined") == 2, run.output
+    told = re.findall(r"told at step (\d+)\n", run.output)
+    assert len(told) == 3 and len(set(told)) == 1, run.output
+    done = wanted(coordinator, "apart")
+    assert (done["state"], done["checkpoint"]["step"]) == ("written", int(told[0]))
+
+
+def test_a_call_that_a_signal_ended_has_its_answer_when_it_is_made_again(
+    serve: Serve, job: Callable[..., Program], gate: Gate, tmp_path: pathlib.Path
+) -> None:
+    coordinator = serve(**PATIENT)
+    run = job(2, "asked_apart", "interrupted", gate, tmp_path, options=coordinator.options("--job", "twice"))
+    for rank in range(2):
+        run.expect(f"runs as rank {rank}")
+    waiting = pid_of(coordinator, "twice", 0)
+    for number in range(1, 4):
+        seen = 0
+        while run.output.count("was interrupted") < number:
+            os.kill(waiting, signal.SIGUSR1)
+            run.expect("was interrupted|came early", since=seen)
+            seen = len(run.output)
+    assert ask(coordinator, "twice").returncode == 0
+    gate.let_through(1)
+    run.require_end(0)
+    told = re.findall(r"told at step (\d+)\n", run.output)
+    assert len(told) == 2 and len(set(told)) == 1, run.output
+    assert wanted(coordinator, "twice")["checkpoint"]["step"] == int(told[0])
 
 
 def test_who_asked_hears_why_there_is_none(serve: Serve, job: Callable[..., Program], tmp_path: pathlib.Path) -> None:

@@ -205,17 +205,18 @@ FARANDOLE_EXPORT int64_t farandole_epoch(void);
  * they are there, and their outputs may be written, when `stream` (a cudaStream_t; NULL is the default stream) has done
  * what it was given before the submission. -1, as at first: in the host's memory. A worker has one GPU.
  *
- * Such a submission is complete when it is enqueued on the GPU. Waiting for it has the waiting thread's stream of that
- * GPU wait, and not the thread: what the stream is given afterwards finds the outputs. A thread without one waits
- * itself. farandole_poll tells whether all is done. If the epoch ends meanwhile, the outputs are worthless, and the
- * next call says so: a caller that keeps results looks at farandole_epoch_ended after the stream is done.
+ * Such a submission is complete when it is enqueued on the GPU. A wait for it makes the waiting thread's stream of that
+ * GPU wait, not the thread: work that is enqueued in the stream afterwards sees the outputs. A thread without a stream
+ * waits itself. farandole_poll tells whether all is done. If the epoch ends meanwhile, the outputs are worthless, and
+ * the next call says so: a caller that keeps results looks at farandole_epoch_ended after the stream is done.
  *
  * A result of farandole_result lies in the GPU's memory too, and may be read by work that is enqueued in the stream
  * before the handle is released.
  *
- * Bools are 0 or 1 there. Not on GPUs, and INVALID_ARGUMENT: reductions of i16 and u16, Adasum, and scale factors but
- * of sums and averages of floats. INVALID_ARGUMENT also where another GPU was used before; FAILED_PRECONDITION where
- * there is no GPU, or no NCCL 2.18 or later (FARANDOLE_NCCL_LIBRARY), and before init. */
+ * Bools are 0 or 1 there. Not on GPUs, and INVALID_ARGUMENT: reductions of i16 and u16; Adasum; averages and factors of
+ * 8-bit floats; all reductions of 8-bit floats before NCCL 2.24 or compute capability 9.0. INVALID_ARGUMENT also where
+ * another GPU was used before; FAILED_PRECONDITION where there is no GPU, or no NCCL 2.18 or later
+ * (FARANDOLE_NCCL_LIBRARY), and before init. */
 FARANDOLE_EXPORT int farandole_use_stream(int32_t gpu, void* stream);
 /* How GPU tensors travel between the job's workers ("nccl 2.30.7"), if all workers can use the same way. Otherwise "",
  * and farandole_use_stream returns FAILED_PRECONDITION and says why. Valid until farandole_shutdown. */
@@ -292,12 +293,12 @@ typedef struct farandole_member {
   int32_t is_on_gpu;
 } farandole_member;
 
-/* Of a submission that is one of several of a grouped call: its tensors have several dtypes, or its operation takes one
- * tensor at a time. The first submission (`first` is 0) states all `count` tensors of the call, of which there may be
- * none; then the submission's own tensor is empty. A further one has the handle of the first, which is not released
- * yet: the library gives it to the ranks when the first is complete, and fails it if the first fails. So ranks whose
- * calls differ in number, dtypes or shapes of their tensors get INVALID_ARGUMENT, and nothing of the call stays
- * pending. NULL in place of a part: the submission is the whole call. */
+/* Describes one submission of a grouped call that needs several, since its tensors have several dtypes, or its
+ * operation takes one tensor at a time. The first submission (`first` is 0) states all `count` tensors of the call, of
+ * which there may be none; then the submission's own tensor is empty. A further one has the handle of the first, which
+ * is not released yet: the library gives it to the ranks when the first is complete, and fails it if the first fails.
+ * So ranks whose calls differ in number, dtypes or shapes of their tensors get INVALID_ARGUMENT, and nothing of the
+ * call stays pending. NULL in place of a part: the submission is the whole call. */
 typedef struct farandole_part {
   const farandole_member* members;
   int32_t count;

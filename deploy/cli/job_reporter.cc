@@ -104,7 +104,7 @@ absl::StatusOr<JobLink::Vacancy> JobReporter::EndIfVacant(const Presence& presen
     const std::optional<std::vector<int>> members = ReadPart(job_, summary.job());
     if (!members.has_value() || !IsActive(summary.state())) continue;
     const absl::StatusOr<v1::GetJobResponse> part = session_.GetJob("", summary.job());
-    // An admin's token lists other tenants' jobs, too.
+    // A token of the cluster lists other tenants' jobs, too.
     if (!part.ok()) continue;
     absl::StatusOr<Vacancy> vacancy = EndIfVacant(*part, members, presence);
     if (!vacancy.ok() || !vacancy->sentence.empty()) return vacancy;

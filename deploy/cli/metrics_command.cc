@@ -134,7 +134,7 @@ void AddMetricsCommand(CLI::App* app, int* exit_code) {
   options->source.state_home = launcher::ReadRunEnvironment().state_home.path;
   command->add_option("NAME", options->job, "The job's name")->required();
   AddCoordinatorOptions(command, &options->source);
-  command->add_option("--tenant", options->tenant, "Only a job of this tenant (needs an admin token for another's)");
+  command->add_option("--tenant", options->tenant, "Only a job of this tenant (another's needs a role of the cluster)");
   command->add_option("--only", options->names, "Only what was logged by this name (again for more)")
       ->type_name("NAME")
       ->allow_extra_args(false);

@@ -120,7 +120,7 @@ std::shared_ptr<OfJob> AddJobOptions(CLI::App* command) {
   options->source.state_home = launcher::ReadRunEnvironment().state_home.path;
   command->add_option("NAME", options->job, "The job's name")->required();
   AddCoordinatorOptions(command, &options->source);
-  command->add_option("--tenant", options->tenant, "Only a job of this tenant (needs an admin token for another's)");
+  command->add_option("--tenant", options->tenant, "Only a job of this tenant (another's needs a role of the cluster)");
   return options;
 }
 

@@ -38,7 +38,7 @@ constexpr char kCoordinatorBounds[] = R"(
   name and reach any of them. At 10,240 ranks that is 22 GB through the coordinator's network, 18 s at 10 Gb/s; the decision
   makes the message once for all streams, but each stream writes it. At 1,024 ranks it is 0.2 GB. Telling each host once would
   divide it by the ranks of a host; it is the first thing to do for more.
-- **The message that forms the epoch** is bounded by gRPC's 4 MiB, hence the members' descriptions by 3 MiB: about 16,000
+- **The message that forms the epoch** bounds the members' descriptions by 3 MiB (a message has at most 16 MiB): about 16,000
   ranks. One job's limit is `FARANDOLE_MAX_WORKERS`, 4,096 unless it is set.
 - **The store** takes 1 MiB at once. Members are a row of their own, written once and compressed; the job's record, which
   changes with each member that leaves, does not carry them: at 10,240 ranks that would be 6 GB. It still carries the history and

@@ -130,8 +130,8 @@ func (j *Job) save(directory string, step int64, options CheckpointOptions, writ
 }
 
 // CheckpointRequested tells whether somebody wants a checkpoint now (`farandole job checkpoint`): true once for each
-// request, at the same call on all ranks, which call it equally often at the same points of the program: once a step, in an
-// elastic job behind Loop.Commit. Most calls only count; two a second, and every 32nd at least, are a small allreduce.
+// request, at the same call on all ranks. Every rank must call it equally often: once a step, in an elastic job after
+// Loop.Commit. Most calls only count; two a second, and every 32nd at least, are a small allreduce.
 //
 // ErrEpochEnded: the next epoch is told of the request again.
 func (j *Job) CheckpointRequested(ctx context.Context) (bool, error) {

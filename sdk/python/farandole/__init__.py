@@ -2,8 +2,8 @@
 
     import farandole.torch as hvd
 
-`farandole.torch` and `farandole.numpy` have the operations of their framework and everything that is here;
-`farandole.checkpoint` writes and finds checkpoints, and `farandole.elastic` keeps a program going while workers come and go. Importing this package needs neither framework.
+`farandole.torch`, `numpy`, `tensorflow`, `keras`, `jax` and `mxnet` have the operations of their framework and everything that is here;
+`farandole.checkpoint` writes and finds checkpoints, and `farandole.elastic` keeps a program going while workers come and go. Importing this package needs no framework.
 """
 
 from . import elastic as elastic

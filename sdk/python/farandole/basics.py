@@ -102,8 +102,8 @@ _before_shutdown: List[Callable[[], None]] = []
 
 
 def before_shutdown(settle: Callable[[], None]) -> None:
-    """Has shutdown() call a function of a framework that runs operations later than the program asks for them: it waits for
-    those. At exit that comes before the framework, which is imported, ends by itself."""
+    """Registers a function that shutdown() calls first: it waits for operations that a framework has queued. At exit it
+    runs before the framework, which is imported, ends by itself."""
     _before_shutdown.append(settle)
     atexit.unregister(_at_exit)
     atexit.register(_at_exit)

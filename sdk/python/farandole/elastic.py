@@ -119,8 +119,8 @@ class State:
             raise HostsUpdatedInterrupt(skip_sync=not added)
 
     def _settle(self) -> None:
-        """Waits, on all ranks together, until what collectives have given is there and sound: called before save(), where
-        results are kept that a loss would go back to. Here it is nothing: they are when a collective has returned.
+        """Waits on all ranks until the results of collectives are complete and valid; called before save(), which keeps
+        them. Here it does nothing: they are when a collective has returned.
 
         EpochEnded: they are not.
         """

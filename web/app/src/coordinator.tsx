@@ -1,4 +1,4 @@
-// The coordinator's own health, from its metrics; for admin tokens.
+// The coordinator's own health, from its metrics; for root and the cluster's operators.
 import type { JSX } from "preact";
 import { askText } from "./api";
 import { count } from "./format";

@@ -61,7 +61,7 @@ export function Command({ children }: { children: string }): JSX.Element {
 export function Problem({ problem }: { problem: Refusal }): JSX.Element {
   const words: Record<number, [string, string]> = {
     0: ["The coordinator does not answer", "The page asks again by itself. `farandole job list` says which coordinators run on that host."],
-    403: ["No rights", "Your token does not show this. An admin token does; sign out and sign in with one."],
+    403: ["No rights", "Your token may not see this. Sign out, and sign in with a token whose role may."],
     404: ["There is no such thing", "It may have another name, or the coordinator does not keep it any more."],
   };
   const [title, advice] = words[problem.status] ?? ["The coordinator refused", "The page asks again by itself."];

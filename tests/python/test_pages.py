@@ -1,0 +1,55 @@
+"""The code of pages of docs/ runs as it stands there, on two ranks."""
+
+import pathlib
+import re
+import sys
+
+import harness
+import pytest
+
+DOCS = harness.ROOT / "docs"
+# The page's names that its reader has, and what its code must have come to at the end.
+PAGES = {
+    "pytorch.md": (
+        "",
+        "assert total.tolist() == [2.0] * 3 and later.tolist() == [1.0] * 3 and rows.shape == (3, 2)\n"
+        "assert not even.included() or mean.item() == 0.0\n"
+        "assert hvd.join() in (0, 1)\n",
+    ),
+    "checkpoints.md": (
+        "directory = __import__('sys').argv[1]\n",
+        "assert first == 0 and checkpoint.latest(directory, 'weights').endswith('.bin')\n"
+        "assert checkpoint.load(checkpoint.latest(directory))['step'] == 4\n"
+        "assert checkpoint.find(directory, step=2) and not checkpoint.find(directory, step=3)\n",
+    ),
+    "numpy.md": (
+        "",
+        "assert mean.tolist() == [0, 1, 2, 3] and gradient.tolist() == [3, 3, 3] and rows.shape == (3, 2)\n"
+        "assert later.tolist() == [1] * 5 and (hvd.allreduce(start, op=hvd.Max) == start).all()\n",
+    ),
+}
+
+
+def code_of(page: str) -> str:
+    """Its blocks of Python, one after the other."""
+    return "\n".join(re.findall(r"^```python\n(.*?)^```$", (DOCS / page).read_text(encoding="utf-8"), re.S | re.M))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_its_code_runs(page: str, tmp_path: pathlib.Path) -> None:
+    before, after = PAGES[page]
+    program = tmp_path / "program.py"
+    program.write_text(f"{before}{code_of(page)}\n{after}print('ran to its end')\n", encoding="utf-8")
+    directory = tmp_path / "checkpoints"
+    directory.mkdir()
+    result = harness.run(harness.Setup(2), tmp_path / "state", sys.executable, str(program), str(directory))
+    assert result.returncode == 0 and result.stdout.count("ran to its end") == 2, result.stdout
+
+
+def test_a_second_run_goes_on_from_the_newest_checkpoint(tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "program.py"
+    first = code_of("checkpoints.md").partition("checkpoint.save(lambda")[0]
+    program.write_text(f"directory = __import__('sys').argv[1]\n{first}\nprint('began at', first)\n", encoding="utf-8")
+    for began in (0, 5):
+        result = harness.run(harness.Setup(2), tmp_path / "state", sys.executable, str(program), str(tmp_path))
+        assert result.returncode == 0 and result.stdout.count(f"began at {began}\n") == 2, result.stdout

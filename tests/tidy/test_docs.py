@@ -32,6 +32,24 @@ def test_links_to_files_lead_somewhere(pages: List[Source]) -> None:
     assert not lost, "\n" + "\n".join(lost)
 
 
+# Written by programs.
+GENERATED = ("docs/growth.md", "docs/map.md", "docs/metrics.md", "docs/settings.md", "docs/benchmarks/", "docs/faults.md")
+MOST_COLUMNS = 120
+
+
+def test_lines_end_at_column_120(pages: List[Source]) -> None:
+    long = []
+    for page in pages:
+        if page.path.startswith(GENERATED) or "testdata" in page.path:
+            continue
+        prose = re.sub(r"^```.*?^```$", "", page.text, flags=re.MULTILINE | re.DOTALL)
+        for line in prose.splitlines():
+            # Tables and indented code are as long as they have to be, and so is a link.
+            if len(line) > MOST_COLUMNS and not line.startswith(("|", "    ")) and " " in line[:MOST_COLUMNS].strip():
+                long.append(f"{page.path}: {line}")
+    assert not long, f"{len(long)} lines:\n" + "\n".join(long[:20])
+
+
 def test_the_house_map_is_up_to_date() -> None:
     drawn = subprocess.run(["tools/house_map"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode()
     assert (ROOT / "docs/map.md").read_text() == drawn, "draw it again: tools/house_map >docs/map.md"

@@ -3,7 +3,7 @@ tenants, as the command `farandole` does, by the same code in the worker library
 
     from farandole.client import TLS, Client, TokenSource
 
-    with Client("farandole.example:6464", TokenSource.file("/run/token"), TLS("/etc/ca.pem")) as client:
+    with Client("farandole.example:7070", TokenSource.file("/run/token"), TLS("/etc/ca.pem")) as client:
         for details in client.watch("mnist"):
             print(details.job.state.value, details.job.blocker)
 

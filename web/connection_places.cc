@@ -1,12 +1,13 @@
 #include "web/connection_places.h"
 
 #include <tuple>
+#include <utility>
 
 namespace farandole {
 
 ConnectionPlaces::Id ConnectionPlaces::Add(const std::string& address) {
   const Id id = ++last_;
-  connections_[id] = Connection{address, false, true, id};
+  connections_[id] = Connection{address, {}, false, true, id};
   Count(connections_[id], /*is_there=*/true);
   return id;
 }
@@ -16,6 +17,10 @@ void ConnectionPlaces::Remove(Id id) {
   if (found == connections_.end()) return;
   Count(found->second, /*is_there=*/false);
   connections_.erase(found);
+}
+
+void ConnectionPlaces::SetOwner(Id id, const std::string& tenant) {
+  Update(id, [&tenant](Connection* connection) { connection->owner = tenant; });
 }
 
 void ConnectionPlaces::SetAnswering(Id id) {
@@ -59,7 +64,20 @@ ConnectionPlaces::Id ConnectionPlaces::Weakest() const {
     weakest = id;
     least = worth;
   }
-  return weakest;
+  return weakest == 0 ? NewestOfGreatestOwner() : weakest;
+}
+
+ConnectionPlaces::Id ConnectionPlaces::NewestOfGreatestOwner() const {
+  std::map<std::string, std::pair<size_t, Id>> owners;
+  for (const auto& [id, one] : connections_) {
+    auto& [count, newest] = owners[one.owner];
+    ++count;
+    newest = id;
+  }
+  for (const auto& [owner, own] : owners) {
+    if (!owner.empty() && 2 * own.first > connections_.size()) return own.second;
+  }
+  return 0;
 }
 
 }  // namespace farandole

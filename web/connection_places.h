@@ -17,6 +17,8 @@ class ConnectionPlaces {
   // A new connection from `address`, which is awaited to send a request.
   Id Add(const std::string& address);
   void Remove(Id id);
+  // The tenant whose token came with the connection's request, which is being answered.
+  void SetOwner(Id id, const std::string& tenant);
   // The connection's request is being answered, or the next is awaited; `is_known`: a known token came with the last.
   void SetAnswering(Id id);
   void SetAwaited(Id id, bool is_known);
@@ -24,13 +26,16 @@ class ConnectionPlaces {
   // Connections that are awaited and on which no known token came with the last request.
   size_t strangers() const { return strangers_; }
   // Of the connections that are awaited, the one that has been for the longest: of those without a known token, from
-  // the address that has most of these; where there are none, of the others. 0: all are being answered.
+  // the address that has most of these; where there are none, of the others. Where all are being answered, the newest
+  // of the tenant that has more than half of them. 0: no tenant has.
   Id Weakest() const;
   size_t size() const { return connections_.size(); }
 
  private:
   struct Connection {
     std::string address;
+    // Of the last request; "": nobody's.
+    std::string owner = {};
     bool is_known = false;
     bool is_awaited = true;
     // Of when it was awaited last.
@@ -41,6 +46,7 @@ class ConnectionPlaces {
   template <typename Change>
   void Update(Id id, const Change& change);
   void Count(const Connection& connection, bool is_there);
+  Id NewestOfGreatestOwner() const;
 
   std::map<Id, Connection> connections_;
   size_t strangers_ = 0;

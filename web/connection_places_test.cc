@@ -1,5 +1,7 @@
 #include "web/connection_places.h"
 
+#include <vector>
+
 #include "gtest/gtest.h"
 
 namespace farandole {
@@ -55,6 +57,24 @@ TEST(ConnectionPlacesTest, AStrangerIsWhoIsAwaitedWithoutAToken) {
   places.Remove(other);
   places.Remove(one);
   EXPECT_EQ(places.strangers(), 0u);
+}
+
+TEST(ConnectionPlacesTest, WhereAllAreBeingAnsweredATenantWithMostOfThemGivesWay) {
+  ConnectionPlaces places;
+  std::vector<ConnectionPlaces::Id> greedy;
+  for (int i = 0; i < 3; ++i) {
+    greedy.push_back(places.Add("a"));
+    places.SetAnswering(greedy.back());
+    places.SetOwner(greedy.back(), "greedy");
+  }
+  for (int i = 0; i < 2; ++i) {
+    const auto quiet = places.Add("b");
+    places.SetAnswering(quiet);
+    places.SetOwner(quiet, "quiet");
+  }
+  EXPECT_EQ(places.Weakest(), greedy[2]) << "its newest";
+  places.Remove(greedy[2]);
+  EXPECT_EQ(places.Weakest(), 0u) << "nobody has more than half";
 }
 
 }  // namespace

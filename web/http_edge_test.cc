@@ -309,6 +309,19 @@ TEST_F(HttpEdgeTest, WhereAllAreBeingAnsweredOneMoreIsTurnedAway) {
   unanswered_(HttpReply());
 }
 
+TEST_F(HttpEdgeTest, ATenantWithMostConnectionsGivesOneToTheNext) {
+  options_.max_connections = 3;
+  Start();
+  std::vector<std::unique_ptr<Connection>> streams;
+  for (int i = 0; i < 3; ++i) {
+    streams.push_back(std::make_unique<Connection>(edge_->port()));
+    streams.back()->Send("GET /stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer tenant\r\n\r\n");
+    EXPECT_THAT(streams.back()->ReadUntil("\r\n\r\n"), HasSubstr("text/event-stream")) << i;
+  }
+  EXPECT_THAT(Ask("GET /open"), StartsWith("HTTP/1.1 200"));
+  streams[2]->ReadAll();  // returns at its end
+}
+
 TEST_F(HttpEdgeTest, AStrangerThatDoesNotReadItsReplyGivesItsPlaceToTheNext) {
   options_.max_connections = 1;
   Start();

@@ -50,7 +50,7 @@ HttpReply HttpError(unsigned status, const std::string& sentence) {
   return reply;
 }
 
-HttpAccess AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnswer answer) {
+HttpIdentity AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnswer answer) {
   HttpCaller caller;
   // The identity that is known when the answer comes.
   const auto identity = std::make_shared<HttpIdentity>();
@@ -62,7 +62,7 @@ HttpAccess AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnsw
   }
   const auto refuse = [&answer](HttpReply reply) {
     answer(std::move(reply));
-    return HttpAccess::kNobody;
+    return HttpIdentity();
   };
   const auto same_path = [&](const HttpRoute& route) { return IsOfPath(route, request.path); };
   const auto known = std::find_if(site.routes.begin(), site.routes.end(), same_path);
@@ -90,7 +90,7 @@ HttpAccess AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnsw
     }
   }
   route->serve(request, caller.identity, std::move(answer));
-  return caller.identity.access;
+  return caller.identity;
 }
 
 }  // namespace farandole

@@ -119,7 +119,7 @@ HttpReply HttpError(unsigned status, const std::string& sentence);
 // Answers with what the site says: the route's reply, or 404 for an unknown path, 405 for another method, 401 without a
 // known token where one is needed, 403 for one that is not enough, or the caller's refusal. Gives the caller's access
 // where the route looks for it.
-HttpAccess AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnswer answer);
+HttpIdentity AnswerHttp(const HttpSite& site, const HttpRequest& request, HttpAnswer answer);
 
 }  // namespace farandole
 

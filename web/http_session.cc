@@ -156,14 +156,15 @@ void HttpSession::Answer() {
   }
   // shared: by the answer's copies. The session itself comes back to the edge's thread, where alone it may end.
   const auto held = std::make_shared<std::shared_ptr<HttpSession>>(shared_from_this());
-  const HttpAccess access = AnswerHttp(site_, request, [held, keep_alive](HttpReply reply) {
+  const HttpIdentity identity = AnswerHttp(site_, request, [held, keep_alive](HttpReply reply) {
     std::shared_ptr<HttpSession> self = std::exchange(*held, nullptr);
     FD_CHECK(self != nullptr);
     const auto executor = self->stream_.get_executor();
     boost::asio::post(
         executor, [self = std::move(self), keep_alive, reply = std::move(reply)] { self->Write(reply, keep_alive); });
   });
-  is_known_ = access != HttpAccess::kNobody;
+  is_known_ = identity.access != HttpAccess::kNobody;
+  places_->SetOwner(id_, is_known_ ? identity.tenant : "");
 }
 
 void HttpSession::Write(HttpReply reply, bool keep_alive) {

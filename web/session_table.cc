@@ -1,6 +1,7 @@
 #include "web/session_table.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -15,12 +16,24 @@ constexpr size_t kSecretBytes = 32;
 }  // namespace
 
 std::string SessionTable::Open(Session session, absl::Time now) {
-  const auto is_older = [](const auto& a, const auto& b) { return a.second.opened < b.second.opened; };
-  if (sessions_.size() >= kMost) sessions_.erase(std::min_element(sessions_.begin(), sessions_.end(), is_older));
+  if (sessions_.size() >= kMost) MakeRoom();
   std::string secret = absl::BytesToHexString(SecureRandomBytes(kSecretBytes));
   session.opened = now;
   sessions_[Sha256(secret)] = std::move(session);
   return secret;
+}
+
+void SessionTable::MakeRoom() {
+  std::map<std::string, size_t> counts;
+  for (const auto& [secret, session] : sessions_) ++counts[session.identity.tenant];
+  const auto most =
+      std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  auto oldest = sessions_.end();
+  for (auto one = sessions_.begin(); one != sessions_.end(); ++one) {
+    if (one->second.identity.tenant != most->first) continue;
+    if (oldest == sessions_.end() || one->second.opened < oldest->second.opened) oldest = one;
+  }
+  sessions_.erase(oldest);
 }
 
 std::optional<SessionTable::Session> SessionTable::Find(const std::string& secret, absl::Time now) {

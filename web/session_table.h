@@ -17,12 +17,13 @@ namespace farandole {
 class SessionTable {
  public:
   static constexpr absl::Duration kLifetime = absl::Hours(12);
-  // One more takes the place of the oldest.
+  // One more takes the place of the oldest of the tenant that has most.
   static constexpr size_t kMost = 1024;
 
   struct Session {
     // The token that the browser has shown; "" where an identity provider has said who it is.
     std::string token;
+    // When it was opened; what a token may do now is looked for by the token.
     HttpIdentity identity;
     absl::Time opened;
     absl::Duration lifetime = kLifetime;
@@ -36,6 +37,8 @@ class SessionTable {
   size_t size() const { return sessions_.size(); }
 
  private:
+  void MakeRoom();
+
   // By the secret's SHA-256: how long a look-up takes tells nothing about secrets.
   absl::flat_hash_map<std::string, Session> sessions_;
 };

@@ -92,15 +92,16 @@ HttpReply SignIn::Open(const HttpRequest& request) {
   if (IsFromElsewhere(request)) return FormWith(403, "This form came from another site.");
   const std::string token(absl::StripAsciiWhitespace(QueryValue(request.body, "token")));
   if (token.empty()) return FormWith(400, "The form has no token.");
-  if (identity_of_(token).access == HttpAccess::kNobody) {
+  HttpIdentity identity = identity_of_(token);
+  if (identity.access == HttpAccess::kNobody) {
     if (CountWrong(request.peer)) return FormWith(401, "This token is not known to the coordinator.");
     HttpReply reply = FormWith(429, kTooManyTokens);
     reply.headers.emplace_back("Retry-After", "5");
     return reply;
   }
   HttpReply reply = Redirect("/");
-  reply.headers.emplace_back(
-      "Set-Cookie", Cookie(sessions_.Open({token, {}, {}}, clock_()), SessionTable::kLifetime, request.is_behind_tls));
+  reply.headers.emplace_back("Set-Cookie", Cookie(sessions_.Open({token, std::move(identity), {}}, clock_()),
+                                                  SessionTable::kLifetime, request.is_behind_tls));
   return reply;
 }
 

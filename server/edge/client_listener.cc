@@ -89,6 +89,8 @@ ClientListenerOptions OptionsForThisProcess() {
   options.most_strangers = std::min(options.most_strangers, eighth);
   options.most_strangers_of_address = std::min(options.most_strangers_of_address, eighth / 2);
   options.most_waiting = std::min(options.most_waiting, eighth);
+  options.counted_from = options.descriptor_limit / 4 * 3;
+  options.most_counted = eighth / 2;
   return options;
 }
 
@@ -171,6 +173,7 @@ void ClientListener::Stop() {
   if (thread_.joinable()) thread_.join();
   const std::lock_guard<std::mutex> lock(mutex_);
   while (!strangers_.empty()) Forget(strangers_.begin(), /*end=*/false);
+  while (!counted_.empty()) ForgetCounted(counted_.begin(), /*end=*/false);
   for (auto& [name, address] : addresses_) {
     for (const Waiting& one : address.waiting) close(one.descriptor);
   }
@@ -178,14 +181,14 @@ void ClientListener::Stop() {
   waiting_ = 0;
 }
 
-void ClientListener::OnToken(const std::string& peer) {
+void ClientListener::OnToken(const std::string& peer, const std::string& tenant) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (by_peer_.empty()) return;
   auto found = by_peer_.find(peer);
   // gRPC escapes the brackets of IPv6 addresses.
   if (found == by_peer_.end()) found = by_peer_.find(PercentDecode(peer).value_or(peer));
   if (found == by_peer_.end()) return;
-  Forget(found->second, /*end=*/false);
+  Keep(found->second, tenant);
   if (waiting_ > 0) eventfd_write(wake_, 1);
 }
 
@@ -349,7 +352,37 @@ void ClientListener::Forget(Strangers::iterator stranger, bool end) {
   strangers_.erase(stranger);
 }
 
+void ClientListener::Keep(Strangers::iterator stranger, const std::string& tenant) {
+  if (stranger->descriptor < options_.counted_from) return Forget(stranger, /*end=*/false);
+  const int descriptor = std::exchange(stranger->descriptor, -1);
+  Forget(stranger, /*end=*/false);
+  counted_.push_back({descriptor, tenant});
+  counted_by_descriptor_[descriptor] = std::prev(counted_.end());
+  ++counts_[tenant];
+  if (counted_.size() <= options_.most_counted) return;
+  const auto most = std::max_element(counts_.begin(), counts_.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto newest =
+      std::find_if(counted_.rbegin(), counted_.rend(), [&](const Counted& one) { return one.tenant == most->first; });
+  ForgetCounted(std::prev(newest.base()), /*end=*/true);
+}
+
+void ClientListener::ForgetCounted(std::list<Counted>::iterator one, bool end) {
+  if (end) {
+    metrics_->CountRefusedConnection();
+    shutdown(one->descriptor, SHUT_RDWR);
+  }
+  epoll_ctl(poll_, EPOLL_CTL_DEL, one->descriptor, nullptr);
+  close(one->descriptor);
+  counted_by_descriptor_.erase(one->descriptor);
+  const auto count = counts_.find(one->tenant);
+  if (--count->second == 0) counts_.erase(count);
+  counted_.erase(one);
+}
+
 void ClientListener::OnHangUp(int descriptor) {
+  if (const auto one = counted_by_descriptor_.find(descriptor); one != counted_by_descriptor_.end())
+    return ForgetCounted(one->second, /*end=*/false);
   const auto found = std::find_if(strangers_.begin(), strangers_.end(),
                                   [descriptor](const Stranger& one) { return one.descriptor == descriptor; });
   if (found != strangers_.end()) Forget(found, /*end=*/false);

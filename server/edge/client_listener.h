@@ -31,6 +31,10 @@ struct ClientListenerOptions {
   size_t most_strangers = 1024;
   // Most connections that wait for such a place; beyond them the one that has waited for the longest is closed.
   size_t most_waiting = 4096;
+  // From this descriptor on, connections with a token are counted by tenant, for which each has a second descriptor.
+  int counted_from = 768;
+  // Most of these. One more ends the newest of the tenant that has most of them.
+  size_t most_counted = 64;
   // A connection whose descriptor is this number or greater is closed. The kernel assigns the lowest free number, so
   // all lower descriptors are in use then; the higher ones are reserved for the store.
   int descriptor_limit = 1024;
@@ -44,7 +48,8 @@ int HttpConnectionsForThisProcess();
 
 // Listens for gRPC's connections, in a thread of its own. A connection is a stranger until a call with a known token is
 // made on it. Strangers are few and short: beyond their number the oldest gives way, and no stranger outlives the
-// deadline. Connections with a token have no bound but the descriptors. Owned by GrpcServer.
+// deadline. Connections with a token have no bound while descriptors are plenty. Those that come later share the rest:
+// beyond their number the tenant that has most of them loses its newest. Owned by GrpcServer.
 class ClientListener {
  public:
   // Listens at all addresses that the host stands for; 0.0.0.0 and [::] stand for those of both families.
@@ -60,9 +65,9 @@ class ClientListener {
   // Takes no connection any more.
   void Stop();
 
-  // Any thread. A call with a known token was made on the connection from `peer`, as gRPC names it
+  // Any thread. A call with a known token of `tenant` was made on the connection from `peer`, as gRPC names it
   // ("ipv4:127.0.0.1:4242").
-  void OnToken(const std::string& peer);
+  void OnToken(const std::string& peer, const std::string& tenant);
 
  private:
   // A connection that was given to gRPC and has shown no token. `descriptor` is a second one of the same socket.
@@ -71,6 +76,11 @@ class ClientListener {
     std::string peer;
     std::string address;
     absl::Time since;
+  };
+  // A connection with a token that is counted: its second descriptor, and whose the first token was.
+  struct Counted {
+    int descriptor = -1;
+    std::string tenant;
   };
   // A connection that waits for a place.
   struct Waiting {
@@ -104,6 +114,9 @@ class ClientListener {
   std::vector<int> AdmitWaiting(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The socket stays open for gRPC, or ends for it, too.
   void Forget(Strangers::iterator stranger, bool end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A stranger has shown a token, and is one no more.
+  void Keep(Strangers::iterator stranger, const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetCounted(std::list<Counted>::iterator one, bool end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnHangUp(int descriptor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ClientListenerOptions options_;
@@ -122,6 +135,10 @@ class ClientListener {
   Strangers strangers_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Strangers::iterator> by_peer_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Address> addresses_ ABSL_GUARDED_BY(mutex_);
+  // The oldest first; by descriptor; and how many each tenant has.
+  std::list<Counted> counted_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<int, std::list<Counted>::iterator> counted_by_descriptor_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, size_t> counts_ ABSL_GUARDED_BY(mutex_);
   size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -1,6 +1,8 @@
 #include "server/edge/live_events.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -58,7 +60,7 @@ LiveEvents::LiveEvents(const JobRegistry* registry, CallerOf caller_of, std::fun
       life_(absl::StrCat(absl::Hex(absl::ToUnixMicros(clock_())))) {}
 
 HttpReply LiveEvents::Open(const HttpRequest& request, const HttpIdentity& identity) {
-  if (readers_.size() >= kMostReaders) {
+  if (readers_.size() >= kMostReaders && !MakePlaceFor(identity.tenant)) {
     return HttpError(503, absl::StrCat(readers_.size(), " pages follow the jobs, which is the most that may"));
   }
   Reader reader{std::make_shared<EventStream>(), request, identity, {}};
@@ -87,6 +89,19 @@ HttpReply LiveEvents::Open(const HttpRequest& request, const HttpIdentity& ident
   reply.stream = reader.stream;
   readers_.push_back(std::move(reader));
   return reply;
+}
+
+bool LiveEvents::MakePlaceFor(const std::string& tenant) {
+  std::map<std::string, size_t> counts;
+  for (const Reader& reader : readers_) ++counts[reader.identity.tenant];
+  const auto most =
+      std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == counts.end() || counts[tenant] + 1 >= most->second) return false;
+  const auto newest = std::find_if(readers_.rbegin(), readers_.rend(),
+                                   [&](const Reader& reader) { return reader.identity.tenant == most->first; });
+  newest->stream->End();
+  readers_.erase(std::prev(newest.base()));
+  return true;
 }
 
 void LiveEvents::Replay(const Reader& reader, const std::string& after) {

@@ -47,7 +47,8 @@ class LiveEvents {
   LiveEvents(const JobRegistry* registry, CallerOf caller_of, std::function<void(const JobKey&)> on_news,
              std::function<absl::Time()> clock);
 
-  // GET /api/v1/events[?job=TENANT/NAME&job=...][&after=ID]. 503 where there are too many readers.
+  // GET /api/v1/events[?job=TENANT/NAME&job=...][&after=ID]. Where there are too many readers, the newest of the tenant
+  // that has most of them ends, or 503 where the caller's tenant would then have as many.
   HttpReply Open(const HttpRequest& request, const HttpIdentity& identity);
   // Four times a second.
   void Tick();
@@ -73,6 +74,8 @@ class LiveEvents {
   };
 
   static bool MaySee(const Reader& reader, const std::string& tenant);
+  // False: no tenant has so many readers more than `tenant` that it gives one up.
+  bool MakePlaceFor(const std::string& tenant);
   void DropReaders(absl::Time now);
   void TellChanges(absl::Time now);
   void TellNumbers(absl::Time now);

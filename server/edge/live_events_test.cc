@@ -234,5 +234,19 @@ TEST_F(LiveEventsTest, ReadersAreBounded) {
   EXPECT_NE(Open("admin"), nullptr);
 }
 
+TEST_F(LiveEventsTest, ATenantWithManyReadersGivesPlacesToOthers) {
+  std::vector<std::shared_ptr<EventStream>> greedy;
+  for (size_t i = 0; i < LiveEvents::kMostReaders; ++i) greedy.push_back(Open("greedy"));
+  const std::shared_ptr<EventStream> first = Open("quiet");
+  const std::shared_ptr<EventStream> second = Open("quiet");
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(second, nullptr);
+  EXPECT_FALSE(greedy.back()->is_open()) << "its newest give way";
+  EXPECT_TRUE(greedy.front()->is_open());
+  EXPECT_EQ(events_.readers(), LiveEvents::kMostReaders);
+  EXPECT_EQ(events_.Open(HttpRequest(), IdentityOf("greedy")).status, 503u);
+  EXPECT_TRUE(first->is_open() && second->is_open());
+}
+
 }  // namespace
 }  // namespace farandole

@@ -1,0 +1,115 @@
+// Places for connections with a token; those without one are in server/hostile_clients_test.cc.
+#include "server/edge/client_listener.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/steady_time.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+constexpr int kPlaces = 4;
+constexpr absl::Duration kLimit = absl::Seconds(30);
+
+class Connection {
+ public:
+  explicit Connection(int port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in where = {};
+    where.sin_family = AF_INET;
+    where.sin_port = htons(static_cast<uint16_t>(port));
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&where), sizeof(where)), 0);
+    sockaddr_in own = {};
+    socklen_t bytes = sizeof(own);
+    EXPECT_EQ(getsockname(socket_, reinterpret_cast<sockaddr*>(&own), &bytes), 0);
+    name_ = absl::StrCat("ipv4:127.0.0.1:", ntohs(own.sin_port));
+  }
+  ~Connection() { close(socket_); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // As gRPC names it.
+  const std::string& name() const { return name_; }
+  bool IsClosedWithin(absl::Duration limit) const {
+    pollfd one = {socket_, POLLIN, 0};
+    return poll(&one, 1, static_cast<int>(absl::ToInt64Milliseconds(limit))) == 1;
+  }
+
+ private:
+  const int socket_;
+  std::string name_;
+};
+
+class ClientListenerTest : public ::testing::Test {
+ protected:
+  ClientListenerTest() {
+    ClientListenerOptions options;
+    options.counted_from = 0;
+    options.most_counted = kPlaces;
+    listener_ = *ClientListener::Open(*ParseListenAddress("127.0.0.1:0", "--listen"), options, &metrics_);
+    listener_->Start([this](int descriptor) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      served_.push_back(descriptor);
+    });
+  }
+  ~ClientListenerTest() override {
+    listener_->Stop();
+    for (const int descriptor : served_) close(descriptor);
+  }
+
+  // A connection that was given to gRPC, and on which a token of the tenant was shown.
+  std::unique_ptr<Connection> Connect(const std::string& tenant) {
+    const size_t before = served();
+    auto made = std::make_unique<Connection>(listener_->port());
+    const absl::Time end = SteadyNow() + kLimit;
+    while (served() == before && SteadyNow() < end) continue;
+    listener_->OnToken(made->name(), tenant);
+    return made;
+  }
+  size_t served() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return served_.size();
+  }
+
+  Metrics metrics_{"test", absl::Now()};
+  std::unique_ptr<ClientListener> listener_;
+  std::mutex mutex_;
+  std::vector<int> served_;
+};
+
+TEST_F(ClientListenerTest, OneTenantDoesNotKeepOthersOut) {
+  std::vector<std::unique_ptr<Connection>> greedy;
+  for (int i = 0; i <= kPlaces; ++i) greedy.push_back(Connect("greedy"));
+  EXPECT_TRUE(greedy[kPlaces]->IsClosedWithin(kLimit)) << "its newest gives way";
+  const auto first = Connect("quiet");
+  EXPECT_TRUE(greedy[kPlaces - 1]->IsClosedWithin(kLimit)) << "to those of others too";
+  const auto second = Connect("quiet");
+  EXPECT_TRUE(greedy[kPlaces - 2]->IsClosedWithin(kLimit));
+  for (const Connection* kept : {greedy[0].get(), greedy[1].get(), first.get(), second.get()})
+    EXPECT_FALSE(kept->IsClosedWithin(absl::ZeroDuration()));
+}
+
+TEST_F(ClientListenerTest, AConnectionThatHasEndedHasNoPlace) {
+  std::vector<std::unique_ptr<Connection>> first;
+  for (int i = 0; i < kPlaces; ++i) first.push_back(Connect("team"));
+  first.clear();
+  // The listener hears of the ends on its own thread.
+  const absl::Time end = SteadyNow() + kLimit;
+  bool has_place = false;
+  while (!has_place && SteadyNow() < end) has_place = !Connect("team")->IsClosedWithin(absl::Milliseconds(100));
+  EXPECT_TRUE(has_place);
+}
+
+}  // namespace
+}  // namespace farandole

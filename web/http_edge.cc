@@ -1,5 +1,7 @@
 #include "web/http_edge.h"
 
+#include <unistd.h>
+
 #include <map>
 #include <memory>
 #include <thread>
@@ -24,6 +26,8 @@ using boost::asio::ip::tcp;
 // Without a free file descriptor, accepting fails at once and again; what is pending waits this long.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::milliseconds kTickTime{250};
+// Where cores are short, pages wait for the jobs, not the jobs for pages.
+constexpr int kNiceness = 10;
 
 }  // namespace
 
@@ -60,7 +64,11 @@ class HttpEdge::State {
   void Run() {
     Accept();
     if (site_.tick != nullptr) Tick();
-    thread_ = std::thread([this] { io_.run(); });
+    thread_ = std::thread([this] {
+      // Of this thread alone, as Linux has it.
+      nice(kNiceness);
+      io_.run();
+    });
   }
 
   uint16_t port() const { return port_; }

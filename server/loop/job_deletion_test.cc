@@ -80,8 +80,7 @@ TEST_F(JobLoopTest, ADeletedJobIsForgottenForGoodAfterItsTime) {
   }
 }
 
-TEST_F(JobLoopTest, ALaunchOfWhichNothingComesLeavesNothing) {
-  idle_linger_ = absl::ZeroDuration();
+TEST_F(JobLoopTest, ALaunchOfWhichNothingComesLeavesNothingAndGoesAtOnce) {
   const auto loop = MakeLoop();
   JobClaimed claim{1, {}};
   claim.request.set_job(kJob.job);

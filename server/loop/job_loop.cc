@@ -313,7 +313,10 @@ void JobLoop::SetTimer(const JobKey& key, OwnedJob* owned) {
   // A tick that is due already still lets other jobs have their turn.
   if (timer != absl::InfiniteFuture()) timer = std::max(timer, SteadyNow() + absl::Milliseconds(1));
   const bool is_idle = owned->waiting.empty() && owned->runner->IsIdle();
-  if (is_idle && timer == absl::InfiniteFuture()) timer = owned->last_event + options_.idle_linger;
+  if (is_idle && timer == absl::InfiniteFuture()) {
+    const bool is_nothing = owned->runner->Summary().created_unix_ms() == 0 && !owned->runner->IsClaimed();
+    timer = owned->last_event + (is_nothing ? absl::ZeroDuration() : options_.idle_linger);
+  }
   if (timer == owned->timer) return;
   timers_.erase({owned->timer, key});
   owned->timer = timer;

@@ -50,7 +50,8 @@ struct JobLoopSurroundings {
 struct JobLoopOptions {
   // For each job; its max_workers is lowered to the tenant's quota.
   JobOptions job;
-  // How long an idle job stays in memory: what people ask about an ended job is partly not durable.
+  // How long an idle job stays in memory: what people ask about an ended job is partly not durable. One of which
+  // nothing has come, such as a launch that was given up, goes at once.
   absl::Duration idle_linger = absl::Minutes(5);
   size_t mailbox_capacity = kMailboxCapacity;
   // A secure source of random bytes.

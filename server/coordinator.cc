@@ -288,7 +288,7 @@ class Coordinator::Parts {
 
   absl::Status OpenPort(const GrpcServerOptions& grpc_options) {
     absl::StatusOr<std::unique_ptr<GrpcServer>> server =
-        GrpcServer::Open(grpc_options, &tenants_, &metrics_, audit_.get());
+        GrpcServer::Open(grpc_options, &tenants_, &bytes_, &metrics_, audit_.get());
     if (!server.ok()) return server.status();
     server_ = *std::move(server);
     router_ = std::make_unique<CallRouter>(&tenants_, server_->listener(), loops_.get(), &output_router_, &metrics_,

@@ -23,7 +23,7 @@ ByteLedger::ByteLedger(const ByteLimits& limits)
       process_(std::make_shared<ByteAccount>("this coordinator", LimitsOf(limits.queued, limits.kept), nullptr)) {}
 
 std::shared_ptr<ByteAccount> ByteLedger::TenantLocked(const std::string& tenant) {
-  std::shared_ptr<ByteAccount>& account = tenants_[tenant];
+  std::shared_ptr<ByteAccount>& account = tenants_[tenant].account;
   if (account == nullptr)
     account = std::make_shared<ByteAccount>(absl::StrCat("tenant ", tenant), tenant_limits_, process_);
   return account;
@@ -57,19 +57,31 @@ std::shared_ptr<ByteAccount> ByteLedger::Stream(const std::string& tenant, const
 
 std::shared_ptr<Pace> ByteLedger::PaceOf(const std::string& tenant) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::shared_ptr<Pace>& pace = paces_[tenant];
-  if (pace == nullptr) pace = std::make_shared<Pace>(tenant_rate_, kPaceBurstSeconds * tenant_rate_);
-  return pace;
+  return PaceLocked(&tenants_[tenant].pace);
+}
+
+std::shared_ptr<Pace> ByteLedger::LargeCallsOf(const std::string& tenant) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return PaceLocked(&tenants_[tenant].large_calls);
+}
+
+std::shared_ptr<Pace> ByteLedger::PaceLocked(std::shared_ptr<Pace>* pace) const {
+  if (*pace == nullptr) *pace = std::make_shared<Pace>(tenant_rate_, kPaceBurstSeconds * tenant_rate_);
+  return *pace;
 }
 
 void ByteLedger::ForEachPace(const std::function<void(const std::string&, const Pace&)>& look) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [name, pace] : paces_) look(name, *pace);
+  for (const auto& [name, tenant] : tenants_) {
+    if (tenant.pace != nullptr) look(name, *tenant.pace);
+  }
 }
 
 void ByteLedger::ForEachTenant(const std::function<void(const std::string&, const ByteAccount&)>& look) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [name, account] : tenants_) look(name, *account);
+  for (const auto& [name, tenant] : tenants_) {
+    if (tenant.account != nullptr) look(name, *tenant.account);
+  }
 }
 
 size_t ByteLedger::jobs() const {

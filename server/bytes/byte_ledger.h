@@ -33,6 +33,8 @@ struct ByteLimits {
 inline constexpr int64_t kPaceBurstSeconds = 32;
 // Each message and each call costs so much more than its bytes.
 inline constexpr int64_t kPaceMessageBytes = 4 << 10;
+// The message of a call that is larger in memory is paid for by its bytes.
+inline constexpr int64_t kLargeCallBytes = 64 << 10;
 
 // The bytes that the coordinator holds on behalf of each tenant and job (decision 30). Accounts are made when they are
 // asked for first. Those of tenants stay, since their number has a bound; those of jobs go with their last charge.
@@ -48,8 +50,11 @@ class ByteLedger {
   // A new account for one stream of the job.
   std::shared_ptr<ByteAccount> Stream(const std::string& tenant, const std::string& job);
 
-  // How fast the tenant's messages are read.
+  // How fast the tenant's messages are read: those of streams, and its calls.
   std::shared_ptr<Pace> PaceOf(const std::string& tenant);
+  // How fast messages of calls may come that are larger than kLargeCallBytes: at the same rate. It has a bucket of its
+  // own, so that workers' calls are not refused for what their streams send.
+  std::shared_ptr<Pace> LargeCallsOf(const std::string& tenant);
 
   int64_t tenant_rate() const { return tenant_rate_; }
 
@@ -64,15 +69,22 @@ class ByteLedger {
  private:
   static constexpr size_t kLeastSweep = 1024;
 
+  // Each is null until it is asked for.
+  struct OfTenant {
+    std::shared_ptr<ByteAccount> account;
+    std::shared_ptr<Pace> pace;
+    std::shared_ptr<Pace> large_calls;
+  };
+
   std::shared_ptr<ByteAccount> TenantLocked(const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<Pace> PaceLocked(std::shared_ptr<Pace>* pace) const;
 
   const ByteAccount::Limits tenant_limits_;
   const int64_t tenant_rate_;
   const std::shared_ptr<ByteAccount> process_;
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   mutable std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<ByteAccount>> tenants_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, std::shared_ptr<Pace>> paces_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, OfTenant> tenants_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, std::string>, std::weak_ptr<ByteAccount>> jobs_ ABSL_GUARDED_BY(mutex_);
   // With so many jobs, those that have gone are forgotten.
   size_t sweep_at_ ABSL_GUARDED_BY(mutex_) = kLeastSweep;

@@ -13,6 +13,7 @@
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
+#include "server/edge/caller/call_pace.h"
 #include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/process_memory.h"
 #include "server/edge/token_check.h"
@@ -102,8 +103,8 @@ void SetBounds(grpc::ServerBuilder* builder) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Open(const GrpcServerOptions& options, const Tenants* tenants,
-                                                             Metrics* metrics, AuditLog* audit) {
-  std::unique_ptr<GrpcServer> server(new GrpcServer(options, tenants, metrics, audit));
+                                                             ByteLedger* bytes, Metrics* metrics, AuditLog* audit) {
+  std::unique_ptr<GrpcServer> server(new GrpcServer(options, tenants, bytes, metrics, audit));
   absl::StatusOr<std::unique_ptr<ClientListener>> listener =
       ClientListener::Open(options.listen, options.clients, metrics);
   if (!listener.ok()) return listener.status();
@@ -115,12 +116,13 @@ absl::Status GrpcServer::Start(const std::vector<grpc::Service*>& services) {
   PrepareLibrary();
   grpc::ServerBuilder builder;
   const std::shared_ptr<grpc::ServerCredentials> credentials = Credentials(options_);
-  credentials->SetAuthMetadataProcessor(std::make_shared<TokenCheck>(tenants_, metrics_, audit_));
+  credentials->SetAuthMetadataProcessor(std::make_shared<TokenCheck>(tenants_, bytes_, metrics_, audit_));
   using ConnectionType = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(ConnectionType::FROM_FD, credentials);
   SetBounds(&builder);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(std::make_unique<DenialInterceptors>(tenants_, audit_));
+  interceptors.push_back(std::make_unique<CallPaces>(tenants_, bytes_));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   for (grpc::Service* service : services) builder.RegisterService(service);
   server_ = builder.BuildAndStart();

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "server/edge/caller/call_pace.h"
 #include "server/edge/caller/caller.h"
 #include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/status.h"
@@ -32,7 +33,7 @@ grpc::Status TokenCheck::Process(const InputMetadata& metadata, grpc::AuthContex
   if (access.ok() && absl::StartsWith(path, "/grpc.reflection.") && !Has(access->role, Right::kReflect)) {
     access = absl::PermissionDeniedError(absl::StrCat(access->Text(), " may not ", Describe(Right::kReflect)));
   }
-  if (access.ok()) return grpc::Status::OK;
+  if (access.ok()) return ToGrpc(CheckCallPace(bytes_, *access, path));
   metrics_->CountDeniedCall();
   const grpc::Status denied = ToGrpc(access.status());
   // gRPC does not tell whose connection it is.

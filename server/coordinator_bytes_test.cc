@@ -181,5 +181,49 @@ TEST_F(CoordinatorBytesTest, AStreamIsReadTwiceASecondHoweverMuchItsTenantHasSen
   EXPECT_LT(took, absl::Seconds(12)) << "at the tenant's pace it would be 16 s and more";
 }
 
+TEST_F(CoordinatorBytesTest, CallsWithLargeMessagesAreRefusedByTheirHeadersUntilTheyArePaidFor) {
+  options_.bytes.tenant_rate = 256 << 10;
+  Start();
+  const std::string greedy = TokenOf("greedy"), quiet = TokenOf("quiet");
+  const auto workers = Train("train", 1, greedy);
+  const auto send_large = [&](int number) {
+    return ClientOf(greedy).DeleteJob("nothing", "", std::string(2 << 20, static_cast<char>('a' + number)));
+  };
+  // The burst is half a minute's worth, 8 MiB.
+  absl::Status last;
+  int sent = 0;
+  for (; sent < 20 && last.code() != absl::StatusCode::kResourceExhausted; ++sent) last = send_large(sent);
+  EXPECT_GE(sent, 4);
+  EXPECT_LT(sent, 8);
+  EXPECT_THAT(std::string(last.message()),
+              HasSubstr("tenant greedy has sent messages of calls faster than 0.25 MiB in a second"));
+  EXPECT_FALSE(ClientOf(greedy).GetJob("train").ok()) << "whatever it asks";
+  AgreeOn("known", workers);
+  EXPECT_TRUE(Client().GetJob("train", "greedy").ok()) << "root may look into it";
+  EXPECT_TRUE(ClientOf(quiet).ListJobs().ok());
+}
+
+TEST_F(CoordinatorBytesTest, AQuestionForLoggedValuesListsFewNames) {
+  Start();
+  const auto workers = Train("train", 1);
+  v1::ListLoggedRequest request;
+  request.set_job("train");
+  const auto list = [&] {
+    const TestClient client = Client();
+    grpc::ClientContext context;
+    client.Prepare(&context);
+    v1::ListLoggedResponse response;
+    const grpc::Status status = v1::MonitorService::NewStub(client.channel())->ListLogged(&context, request, &response);
+    return status.ok() ? "" : status.error_message();
+  };
+  for (int i = 0; i < 256; ++i) request.add_names(std::string(128, 'n'));
+  EXPECT_EQ(list(), "");
+  request.add_names("loss");
+  EXPECT_EQ(list(), "257 names are asked for; 256 are the most");
+  request.clear_names();
+  request.add_names(std::string(129, 'n'));
+  EXPECT_EQ(list(), "a name of 129 bytes is asked for; 128 are the most");
+}
+
 }  // namespace
 }  // namespace farandole

@@ -241,7 +241,7 @@ TEST_F(CoordinatorHttpTest, ATenantHasOneFileAtATime) {
   const Response second = Post("/api/v1/jobs/mnist/stacks?format=archive");
   EXPECT_EQ(second.result_int(), 429u);
   EXPECT_EQ(second[http::field::retry_after], "5");
-  EXPECT_THAT(second.body(), HasSubstr("tenant default has a timeline or an archive under way"));
+  EXPECT_THAT(second.body(), HasSubstr("tenant default has 1 of its timelines and archives under way"));
   for (const char* file : {"timeline/file", "hang/archive"}) {
     const std::string path = absl::StrCat("/api/v1/jobs/mnist/", file);
     EXPECT_EQ(Get(path, coordinator_->token()).result_int(), 429u) << path;

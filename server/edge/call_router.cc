@@ -49,7 +49,7 @@ absl::StatusOr<Access> CallRouter::Authenticate(const grpc::CallbackServerContex
 
 absl::StatusOr<Access> CallRouter::AuthenticateWorker(const grpc::CallbackServerContext& context, Right right) {
   absl::StatusOr<Access> access = CallerOf(*tenants_, context);
-  if (access.ok()) listener_->OnToken(context.peer());
+  if (access.ok()) listener_->OnToken(context.peer(), access->tenant);
   if (access.ok() && !access->IsOfRun() && !Has(access->role, right))
     access = absl::PermissionDeniedError(absl::StrCat(access->Text(), " may not ", Describe(right)));
   if (!access.ok()) metrics_->CountDeniedCall();
@@ -57,14 +57,14 @@ absl::StatusOr<Access> CallRouter::AuthenticateWorker(const grpc::CallbackServer
   return access;
 }
 
-absl::Status CallRouter::TakePace(const Access& access, Right right) {
+absl::Status CallRouter::TakePace(const Access& access, Right right, int64_t bytes) {
   // Roles of the cluster can find out why the coordinator is busy.
   if (bytes_ == nullptr || IsOfCluster(access.role)) return absl::OkStatus();
   const std::shared_ptr<Pace> pace = bytes_->PaceOf(access.tenant);
   const absl::Time now = SteadyNow();
   // Those that are refused take nothing: their sender may look again when the streams' messages are paid for.
   if (right != Right::kView || pace->Wait(now) == absl::ZeroDuration()) {
-    pace->Take(kPaceMessageBytes, now);
+    pace->Take(bytes, now);
     return absl::OkStatus();
   }
   return WithRetryDelay(

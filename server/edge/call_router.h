@@ -86,6 +86,10 @@ class CallRouter {
   void SetBytes(ByteLedger* bytes) { bytes_ = bytes; }
   ByteLedger* bytes() { return bytes_; }
 
+  // Charges a call to its owner's tenant. RESOURCE_EXHAUSTED with when to retry: a call that looks, of a tenant that
+  // sends faster than it may.
+  absl::Status TakePace(const Access& access, Right right, int64_t bytes = kPaceMessageBytes);
+
   // From now on nobody may join; UNAVAILABLE tells so.
   void StartDraining() { draining_ = true; }
   absl::Status CheckNotDraining() const;
@@ -98,9 +102,6 @@ class CallRouter {
   size_t stream_queue_limit() const { return stream_queue_limit_; }
 
  private:
-  // Charges a call to its owner's tenant. RESOURCE_EXHAUSTED with when to retry: a call that looks, of a tenant that
-  // sends faster than it may.
-  absl::Status TakePace(const Access& access, Right right);
   void Send(const JobKey& key, const std::function<Event(CallId)>& make_event, CallTable::Finish finish);
 
   const Tenants* const tenants_;

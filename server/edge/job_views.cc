@@ -1,5 +1,6 @@
 #include "server/edge/job_views.h"
 
+#include <iterator>
 #include <variant>
 
 namespace farandole {
@@ -64,6 +65,12 @@ void JobViews::Take(const Place& place, const std::shared_ptr<Question>& questio
 }
 
 void JobViews::MakeRoom() {
+  const absl::Time oldest_kept = clock_() - kKept;
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const bool is_old =
+        entry->second.open == nullptr && (entry->second.view == nullptr || entry->second.view->at < oldest_kept);
+    entry = is_old ? entries_.erase(entry) : std::next(entry);
+  }
   if (entries_.size() < kMostKept) return;
   auto oldest = entries_.end();
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {

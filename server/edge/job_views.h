@@ -22,6 +22,9 @@ namespace farandole {
 
 // A job as it was at one moment, and what was written of it for pages: for all that look at it.
 struct JobView {
+  // Bodies of further queries are written each time.
+  static constexpr size_t kMostBodies = 32;
+
   v1::GetJobResponse job;
   absl::Time at;
   // By query. The edge's thread only.
@@ -35,6 +38,8 @@ class JobViews {
   static constexpr absl::Duration kFresh = absl::Milliseconds(900);
   // The oldest make room.
   static constexpr size_t kMostKept = 64;
+  // One that nobody asks for any more goes after so long.
+  static constexpr absl::Duration kKept = absl::Seconds(10);
 
   // Both outlive it; `clock` gives the time.
   JobViews(CallRouter* router, std::function<absl::Time()> clock) : router_(router), clock_(std::move(clock)) {}

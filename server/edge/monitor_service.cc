@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "server/edge/pages/page.h"
 #include "server/edge/status.h"
+#include "server/logged/logged_values.h"
 
 namespace farandole {
 namespace {
@@ -121,11 +122,11 @@ grpc::ServerUnaryReactor* MonitorService::Diagnose(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* MonitorService::ListLogged(grpc::CallbackServerContext* context,
                                                      const v1::ListLoggedRequest* request,
                                                      v1::ListLoggedResponse* response) {
-  const std::vector<std::string> names(request->names().begin(), request->names().end());
-  return router_->Ask(context, router_->KeyOf(*context, Right::kView, request->job(), request->tenant()), response,
-                      [&names](CallId call) {
-                        return LoggedListed{call, names};
-                      });
+  absl::StatusOr<JobKey> key = router_->KeyOf(*context, Right::kView, request->job(), request->tenant());
+  if (absl::Status checked = LoggedValues::CheckNames(request->names()); key.ok() && !checked.ok()) key = checked;
+  return router_->Ask(context, key, response, [request](CallId call) {
+    return LoggedListed{call, std::vector<std::string>(request->names().begin(), request->names().end())};
+  });
 }
 
 grpc::ServerUnaryReactor* MonitorService::GetTimeline(grpc::CallbackServerContext* context,

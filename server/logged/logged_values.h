@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "farandole/v1/logged.pb.h"
 #include "server/logged/logged_curve.h"
 #include "server/logged/tenant_budgets.h"
@@ -27,6 +28,9 @@ class LoggedValues {
   // Of a job. A point counts 64 bytes.
   static constexpr int64_t kMostBytes = 4 << 20;
   static constexpr int64_t kPointBytes = sizeof(LoggedPoint);
+  // Most names that one question may list, and the longest that a program may log.
+  static constexpr size_t kMostNamesAsked = 256;
+  static constexpr size_t kMostNameBytes = 128;
 
   LoggedValues(std::string tenant, std::string job, std::shared_ptr<TenantBudgets> budgets);
   ~LoggedValues();
@@ -37,6 +41,10 @@ class LoggedValues {
   void Take(uint32_t rank, uint32_t size, uint64_t epoch, const v1::LoggedPoints& points, int64_t now_unix_ms);
   // Why points are not kept, once; "": they are.
   std::string TakeNews() { return std::exchange(news_, ""); }
+  // INVALID_ARGUMENT: a question lists more names, or longer ones.
+  template <typename Names>
+  static absl::Status CheckNames(const Names& names);
+  // With CheckNames' OK.
   v1::ListLoggedResponse List(const std::vector<std::string>& names) const;
 
   bool IsDirty() const { return is_dirty_; }
@@ -72,6 +80,20 @@ class LoggedValues {
   bool is_dirty_ = false;
   std::string news_;
 };
+
+template <typename Names>
+absl::Status LoggedValues::CheckNames(const Names& names) {
+  if (static_cast<size_t>(names.size()) > kMostNamesAsked) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(names.size(), " names are asked for; ", kMostNamesAsked, " are the most"));
+  }
+  for (const std::string& name : names) {
+    if (name.size() <= kMostNameBytes) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a name of ", name.size(), " bytes is asked for; ", kMostNameBytes, " are the most"));
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace farandole
 

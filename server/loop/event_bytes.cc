@@ -1,13 +1,36 @@
 #include "server/loop/event_bytes.h"
 
+#include <string>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
 namespace farandole {
 namespace {
 
 // An event in the mailbox, with its job's name and its charge.
 constexpr int64_t kPlaceBytes = sizeof(Event) + 256;
+
+int64_t SizeOf(const std::string& text) { return static_cast<int64_t>(text.capacity()); }
+
+// An event without a message, which has texts and numbers of its own.
+template <typename T>
+int64_t PayloadOf(const T&) {
+  return 0;
+}
+int64_t PayloadOf(const StreamClosed& event) { return SizeOf(event.evidence); }
+int64_t PayloadOf(const DeleteCheckpointRequested& event) { return SizeOf(event.name); }
+int64_t PayloadOf(const CheckpointAsked& event) { return SizeOf(event.asker); }
+int64_t PayloadOf(const AbortRequested& event) { return SizeOf(event.reason); }
+int64_t PayloadOf(const LoggedListed& event) {
+  auto bytes = static_cast<int64_t>(event.names.capacity() * sizeof(std::string));
+  for (const std::string& name : event.names) bytes += SizeOf(name);
+  return bytes;
+}
+int64_t PayloadOf(const DrainRequested& event) {
+  return SizeOf(event.hostname) + SizeOf(event.reason) +
+         static_cast<int64_t>(event.launched.size() * sizeof(uint32_t) * 2);
+}
 
 template <typename T, typename = void>
 struct HasRequest : std::false_type {};
@@ -31,7 +54,7 @@ int64_t BytesOf(const Event& event) {
         } else if constexpr (std::is_same_v<T, MessageReceived>) {
           return BytesOf(one.message);
         } else {
-          return kPlaceBytes;
+          return kPlaceBytes + PayloadOf(one);
         }
       },
       event);

@@ -93,5 +93,19 @@ TEST_F(FairnessTest, AMessageToAllRanksIsChargedOnce) {
   EXPECT_EQ(Held(ByteKind::kOutgoing), 0);
 }
 
+TEST(EventBytesTest, AnEventCountsWithItsTexts) {
+  const std::string text(4096, 'x');
+  const int64_t least = 4096;
+  EXPECT_GE(BytesOf(Event(LoggedListed{1, std::vector<std::string>(100, text)})), 100 * least);
+  EXPECT_GE(BytesOf(Event(StreamClosed{1, text})), least);
+  EXPECT_GE(BytesOf(Event(DeleteCheckpointRequested{1, text, 2})), least);
+  EXPECT_GE(BytesOf(Event(CheckpointAsked{1, text})), least);
+  EXPECT_GE(BytesOf(Event(AbortRequested{1, text})), least);
+  DrainRequested drain;
+  drain.hostname = drain.reason = text;
+  for (uint32_t i = 0; i < 1024; ++i) drain.launched.insert(i);
+  EXPECT_GE(BytesOf(Event(drain)), 2 * least + 4096);
+}
+
 }  // namespace
 }  // namespace farandole

@@ -249,7 +249,8 @@ void Metrics::ShowJobs(const JobRegistry& registry) {
   std::map<std::string, double> workers;
   std::map<std::string, double> queued_workers;
   std::map<JobKey, v1::GpuUsage> gpus;
-  registry.ForEach([&](const v1::JobSummary& summary) {
+  for (const JobRegistry::Shown& shown : registry.Show()) {
+    const v1::JobSummary& summary = *shown;
     // All states are written for a tenant, so that a count that became 0 is shown as 0.
     for (const v1::JobState state : {v1::JOB_STATE_QUEUED, v1::JOB_STATE_FORMING, v1::JOB_STATE_RUNNING,
                                      v1::JOB_STATE_FINISHED, v1::JOB_STATE_FAILED}) {
@@ -258,7 +259,7 @@ void Metrics::ShowJobs(const JobRegistry& registry) {
     workers[summary.tenant()] += summary.state() == v1::JOB_STATE_RUNNING ? summary.size() : 0;
     queued_workers[summary.tenant()] += summary.state() == v1::JOB_STATE_QUEUED ? summary.wanted_size() : 0;
     if (summary.has_gpus() && gpus.size() < kMaxJobRows) gpus[{summary.tenant(), summary.job()}] = summary.gpus();
-  });
+  }
   ShowEmptied(&jobs, &workers, &queued_workers);
   for (const auto& [key, count] : jobs)
     jobs_->Add({{"tenant", key.first}, {"state", StateName(key.second)}}).Set(count);

@@ -63,14 +63,14 @@ std::vector<JobKey> JobRegistry::ActiveKeys() const {
   std::vector<JobKey> active;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [key, summary] : jobs_) {
-    if (IsActive(summary.state())) active.push_back(key);
+    if (IsActive(summary->state())) active.push_back(key);
   }
   return active;
 }
 
 Usage JobRegistry::UsageOf(const JobKey& key) const {
   const auto job = jobs_.find(key);
-  if (job != jobs_.end() && IsActive(job->second.state())) return {1, MostWorkers(job->second)};
+  if (job != jobs_.end() && IsActive(job->second->state())) return {1, MostWorkers(*job->second)};
   const auto room = rooms_.find(key);
   return room == rooms_.end() ? Usage() : Usage{1, room->second.workers};
 }
@@ -88,7 +88,7 @@ absl::Status JobRegistry::Admit(const JobKey& key, uint32_t most_workers, bool i
                                 const std::function<absl::Status(const Usages&)>& fits) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto own = jobs_.find(key);
-  if (own != jobs_.end() && IsActive(own->second.state())) return absl::OkStatus();
+  if (own != jobs_.end() && IsActive(own->second->state())) return absl::OkStatus();
   const auto room = rooms_.find(key);
   if (room != rooms_.end() && most_workers <= room->second.workers) {
     room->second.is_on_its_way = room->second.is_on_its_way && is_on_its_way;
@@ -149,7 +149,7 @@ void JobRegistry::Update(const JobKey& key, v1::JobSummary summary, bool is_clai
 void JobRegistry::ShowQueued(const JobKey& key, std::optional<v1::JobSummary> summary) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (summary.has_value()) {
-    queued_[key] = *std::move(summary);
+    queued_[key] = std::make_shared<const v1::JobSummary>(*std::move(summary));
   } else if (queued_.erase(key) == 0) {
     return;
   } else if (!jobs_.contains(key)) {
@@ -165,7 +165,7 @@ std::optional<v1::JobSummary> JobRegistry::FindQueued(const JobKey& key) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = queued_.find(key);
   if (found == queued_.end()) return std::nullopt;
-  return found->second;
+  return *found->second;
 }
 
 void JobRegistry::Forget(const JobKey& key) {
@@ -217,18 +217,17 @@ std::vector<EndedJob> JobRegistry::Overdue(const Retention& retention, absl::Tim
 void JobRegistry::Put(const JobKey& key, v1::JobSummary summary) {
   const auto [place, is_new] = jobs_.try_emplace(key);
   if (is_new) ++kept_[key.tenant];
-  v1::JobSummary& kept = place->second;
-  if (kept.ended_unix_ms() != 0 && kept.ended_unix_ms() != summary.ended_unix_ms())
-    ended_[key.tenant].erase({kept.ended_unix_ms(), key.job});
+  const int64_t ended = is_new ? 0 : place->second->ended_unix_ms();
+  if (ended != 0 && ended != summary.ended_unix_ms()) ended_[key.tenant].erase({ended, key.job});
   if (summary.ended_unix_ms() != 0) ended_[key.tenant].emplace(summary.ended_unix_ms(), key.job);
-  kept = std::move(summary);
+  place->second = std::make_shared<const v1::JobSummary>(std::move(summary));
 }
 
 void JobRegistry::Erase(const JobKey& key) {
   const auto found = jobs_.find(key);
   if (found == jobs_.end()) return;
   if (const auto ended = ended_.find(key.tenant); ended != ended_.end()) {
-    ended->second.erase({found->second.ended_unix_ms(), key.job});
+    ended->second.erase({found->second->ended_unix_ms(), key.job});
     if (ended->second.empty()) ended_.erase(ended);
   }
   jobs_.erase(found);
@@ -258,22 +257,31 @@ bool JobRegistry::IsShown(const JobKey& key) const {
   return jobs_.contains(key) || rooms_.contains(key) || queued_.contains(key);
 }
 
-template <typename Visit>
-void JobRegistry::Show(const Visit& visit) const {
-  for (const auto& [key, summary] : queued_) visit(key, summary);
-  for (const auto& [key, summary] : jobs_) {
-    if (!queued_.contains(key)) visit(key, summary);
+std::vector<JobRegistry::Shown> JobRegistry::Show(absl::string_view tenant) const {
+  const JobKey first{std::string(tenant), ""};
+  const auto is_over = [&](const JobKey& key) { return !tenant.empty() && key.tenant != tenant; };
+  std::vector<Shown> shown;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto queued = queued_.lower_bound(first); queued != queued_.end() && !is_over(queued->first); ++queued)
+    shown.push_back(queued->second);
+  for (auto job = jobs_.lower_bound(first); job != jobs_.end() && !is_over(job->first); ++job) {
+    if (queued_.empty() || !queued_.contains(job->first)) shown.push_back(job->second);
   }
+  return shown;
+}
+
+size_t JobRegistry::CountKept(const std::string& tenant) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto kept = kept_.find(tenant);
+  return kept == kept_.end() ? 0 : kept->second;
 }
 
 std::vector<v1::JobSummary> JobRegistry::List(absl::string_view tenant, const JobPlace& after, size_t most) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<std::pair<JobPlace, const v1::JobSummary*>> seen;
-  Show([&](const JobKey& key, const v1::JobSummary& summary) {
-    if (!tenant.empty() && key.tenant != tenant) return;
-    JobPlace place{summary.created_unix_ms(), key};
-    if (after < place) seen.emplace_back(std::move(place), &summary);
-  });
+  std::vector<std::pair<JobPlace, Shown>> seen;
+  for (Shown& job : Show(tenant)) {
+    JobPlace place = PlaceOf(*job);
+    if (after < place) seen.emplace_back(std::move(place), std::move(job));
+  }
   const size_t count = std::min(seen.size(), most);
   std::partial_sort(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(count), seen.end(),
                     [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -285,9 +293,9 @@ std::vector<v1::JobSummary> JobRegistry::List(absl::string_view tenant, const Jo
 
 std::optional<v1::JobSummary> JobRegistry::Find(const JobKey& key) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (const auto queued = queued_.find(key); queued != queued_.end()) return queued->second;
+  if (const auto queued = queued_.find(key); queued != queued_.end()) return *queued->second;
   const auto found = jobs_.find(key);
-  return found == jobs_.end() ? std::nullopt : std::make_optional(found->second);
+  return found == jobs_.end() ? std::nullopt : std::make_optional(*found->second);
 }
 
 std::vector<v1::JobSummary> JobRegistry::ListChanged(uint64_t* seen) const {
@@ -298,18 +306,13 @@ std::vector<v1::JobSummary> JobRegistry::ListChanged(uint64_t* seen) const {
     const auto queued = queued_.find(key);
     const auto job = jobs_.find(key);
     if (queued != queued_.end()) {
-      changed.push_back(queued->second);
+      changed.push_back(*queued->second);
     } else if (job != jobs_.end()) {
-      changed.push_back(job->second);
+      changed.push_back(*job->second);
     }
   }
   *seen = last_update_;
   return changed;
-}
-
-void JobRegistry::ForEach(const std::function<void(const v1::JobSummary&)>& visit) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  Show([&](const JobKey&, const v1::JobSummary& summary) { visit(summary); });
 }
 
 }  // namespace farandole

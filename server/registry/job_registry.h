@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -113,8 +114,12 @@ class JobRegistry {
   // The jobs that were updated after the call that gave `*seen`, which becomes this call's; 0 means all.
   std::vector<v1::JobSummary> ListChanged(uint64_t* seen) const;
 
-  // Calls `visit` for each job, under the registry's lock: it must not call back.
-  void ForEach(const std::function<void(const v1::JobSummary&)>& visit) const;
+  // A job as it was at one moment.
+  using Shown = std::shared_ptr<const v1::JobSummary>;
+  // The jobs of `tenant` ("": of all), as the list shows them. Holds the lock while it takes their pointers only.
+  std::vector<Shown> Show(absl::string_view tenant = "") const;
+  // How many jobs of the tenant are kept.
+  size_t CountKept(const std::string& tenant) const;
 
  private:
   struct Room {
@@ -129,19 +134,17 @@ class JobRegistry {
   // After a change of a job that counted `before`. True: the tenant has less now.
   bool Recount(const JobKey& key, const Usage& before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckKeptLocked(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The shown ones, each with its summary: that of its launch in the queue, or its own.
-  template <typename Visit>
-  void Show(const Visit& visit) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::function<void()> on_room_;
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   mutable std::mutex mutex_;
-  absl::btree_map<JobKey, v1::JobSummary> jobs_ ABSL_GUARDED_BY(mutex_);
+  // Not null.
+  absl::btree_map<JobKey, Shown> jobs_ ABSL_GUARDED_BY(mutex_);
   // Of each tenant how many there are.
   absl::btree_map<std::string, size_t> kept_ ABSL_GUARDED_BY(mutex_);
   // Of jobs that are not active.
   absl::btree_map<JobKey, Room> rooms_ ABSL_GUARDED_BY(mutex_);
-  absl::btree_map<JobKey, v1::JobSummary> queued_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_map<JobKey, Shown> queued_ ABSL_GUARDED_BY(mutex_);
   Usages usages_ ABSL_GUARDED_BY(mutex_);
   // Of each job the number of its last update, where it had one in this life.
   absl::btree_map<JobKey, uint64_t> updates_ ABSL_GUARDED_BY(mutex_);

@@ -33,7 +33,14 @@ def test_links_to_files_lead_somewhere(pages: List[Source]) -> None:
 
 
 # Written by programs.
-GENERATED = ("docs/growth.md", "docs/map.md", "docs/metrics.md", "docs/settings.md", "docs/benchmarks/", "docs/faults.md")
+GENERATED = (
+    "docs/growth.md",
+    "docs/map.md",
+    "docs/metrics.md",
+    "docs/settings.md",
+    "docs/benchmarks/",
+    "docs/faults.md",
+)
 MOST_COLUMNS = 120
 
 

@@ -106,13 +106,13 @@ grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext
     places[record.name()] = tenants.size();
     tenants.push_back(std::move(tenant));
   }
-  jobs_->ForEach([&](const v1::JobSummary& job) {
-    const auto place = places.find(job.tenant());
-    if (place == places.end() || job.state() != v1::JOB_STATE_QUEUED) return;
+  for (const JobRegistry::Shown& job : jobs_->Show(sees_all ? "" : access->tenant)) {
+    const auto place = places.find(job->tenant());
+    if (place == places.end() || job->state() != v1::JOB_STATE_QUEUED) continue;
     v1::TenantSummary& tenant = tenants[place->second];
     tenant.set_queued_jobs(tenant.queued_jobs() + 1);
-    tenant.set_queued_workers(tenant.queued_workers() + job.wanted_size());
-  });
+    tenant.set_queued_workers(tenant.queued_workers() + job->wanted_size());
+  }
   for (const auto& [name, usage] : jobs_->ReadUsages()) {
     const auto place = places.find(name);
     if (place == places.end()) continue;

@@ -14,7 +14,8 @@ class FilePlaces::Place {
   Place& operator=(const Place&) = delete;
   ~Place() {
     const std::lock_guard<std::mutex> lock(taken_->mutex);
-    taken_->tenants.erase(tenant_);
+    const auto found = taken_->tenants.find(tenant_);
+    if (--found->second == 0) taken_->tenants.erase(found);
   }
 
  private:
@@ -26,12 +27,14 @@ std::optional<HttpAnswer> FilePlaces::Take(const HttpIdentity& identity, HttpAns
   bool is_free = false;
   {
     const std::lock_guard<std::mutex> lock(taken_->mutex);
-    is_free = taken_->tenants.insert(identity.tenant).second;
+    size_t& taken = taken_->tenants[identity.tenant];
+    is_free = taken < most_;
+    if (is_free) ++taken;
   }
   if (!is_free) {
-    HttpReply reply = HttpError(429, absl::StrCat("tenant ", identity.tenant,
-                                                  " has a timeline or an archive under way, which is the most at a "
-                                                  "time; try again in some seconds"));
+    HttpReply reply =
+        HttpError(429, absl::StrCat("tenant ", identity.tenant, " has ", most_, " of its ", kind_,
+                                    " under way, which is the most at a time; try again in some seconds"));
     reply.headers.emplace_back("Retry-After", "5");
     answer(std::move(reply));
     return std::nullopt;

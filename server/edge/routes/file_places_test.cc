@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -12,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(FilePlacesTest, ATenantHasOneFileAtATimeUntilItsReplyIsGone) {
-  FilePlaces places;
+  FilePlaces places(1, "timelines and archives");
   std::optional<HttpReply> first, second, third;
   const std::optional<HttpAnswer> answer =
       places.Take({HttpAccess::kTenant, "team"}, [&first](HttpReply reply) { first = std::move(reply); });
@@ -23,7 +24,7 @@ TEST(FilePlacesTest, ATenantHasOneFileAtATimeUntilItsReplyIsGone) {
   EXPECT_FALSE(take_second().has_value());
   ASSERT_TRUE(second.has_value());
   EXPECT_EQ(second->status, 429u);
-  EXPECT_THAT(second->body, HasSubstr("tenant team has a timeline or an archive under way"));
+  EXPECT_THAT(second->body, HasSubstr("tenant team has 1 of its timelines and archives under way"));
   ASSERT_EQ(second->headers.size(), 1u);
   EXPECT_EQ(second->headers[0].first, "Retry-After");
   // Another tenant has its own place.
@@ -38,8 +39,18 @@ TEST(FilePlacesTest, ATenantHasOneFileAtATimeUntilItsReplyIsGone) {
 }
 
 TEST(FilePlacesTest, AnAnswerThatIsNeverGivenHoldsNoPlace) {
-  FilePlaces places;
+  FilePlaces places(1, "timelines and archives");
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(places.Take({HttpAccess::kTenant, "team"}, [](const HttpReply&) {})) << i;
+}
+
+TEST(FilePlacesTest, SeveralAtATimeWhereSoManyMayBe) {
+  FilePlaces places(3, "lists");
+  std::vector<std::optional<HttpAnswer>> answers;
+  for (int i = 0; i < 4; ++i) answers.push_back(places.Take({HttpAccess::kTenant, "team"}, [](const HttpReply&) {}));
+  EXPECT_TRUE(answers[2].has_value());
+  EXPECT_FALSE(answers[3].has_value());
+  answers[0].reset();
+  EXPECT_TRUE(places.Take({HttpAccess::kTenant, "team"}, [](const HttpReply&) {}).has_value());
 }
 
 }  // namespace

@@ -62,7 +62,9 @@ Access ReaderOf(const HttpIdentity& identity) {
 }
 
 absl::StatusOr<JobKey> JobToRead(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity) {
-  return JobOf(router, request, ReaderOf(identity));
+  const Access reader = ReaderOf(identity);
+  if (absl::Status pace = router->TakePace(reader, Right::kView); !pace.ok()) return pace;
+  return JobOf(router, request, reader);
 }
 
 absl::StatusOr<v1::JobSummary> FindJob(const JobRegistry* registry, const JobKey& key) {
@@ -79,6 +81,7 @@ absl::StatusOr<JobAction> AdmitCall(CallRouter* router, const HttpRequest& reque
   access.subject = identity.subject;
   if (!Has(access.role, right))
     return absl::PermissionDeniedError(absl::StrCat(access.Text(), " may not ", Describe(right)));
+  if (absl::Status pace = router->TakePace(access, right); !pace.ok()) return pace;
   const absl::StatusOr<JobKey> key = JobOf(router, request, access);
   if (!key.ok()) return key.status();
   return JobAction{access, *key, {absl::StrCat("POST ", path), request.peer, absl::StrCat("job ", key->Text())}};

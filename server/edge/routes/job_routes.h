@@ -29,7 +29,7 @@ HttpReply FileReply(const std::string& content_type, const std::string& name);
 
 // As which a caller looks at jobs.
 Access ReaderOf(const HttpIdentity& identity);
-// The job of /api/v1/jobs/NAME[/...], for one who looks. Errors: CallRouter::KeyFor's.
+// The job of /api/v1/jobs/NAME[/...], for one who looks. Errors: CallRouter::KeyFor's and TakePace's.
 absl::StatusOr<JobKey> JobToRead(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity);
 
 // The job as the list shows it. NOT_FOUND: there is none.
@@ -42,7 +42,7 @@ struct JobAction {
   AuditLog::Call audited;
 };
 // For a call that changes nothing, of which the audit log has no line. `path`: the route's. PERMISSION_DENIED: a page
-// of another site has sent it, or the caller has not this right; KeyFor's errors.
+// of another site has sent it, or the caller has not this right; KeyFor's and TakePace's errors.
 absl::StatusOr<JobAction> AdmitCall(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity,
                                     Right right, absl::string_view path);
 // For a change: its line is in the audit log, synced, on return. AdmitCall's errors; NOT_FOUND: there is no such job,

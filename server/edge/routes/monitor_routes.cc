@@ -23,6 +23,7 @@
 #include "server/edge/routes/job_routes.h"
 #include "server/edge/routes/timeline_routes.h"
 #include "server/edge/view_json.h"
+#include "server/logged/logged_values.h"
 #include "web/form_text.h"
 #include "web/job_json.h"
 #include "web/logged_text.h"
@@ -36,11 +37,30 @@ constexpr char kJobs[] = "/api/v1/jobs";
 constexpr char kOneJob[] = "/api/v1/jobs/*";
 constexpr char kLogged[] = "/api/v1/jobs/*/metrics";
 constexpr char kEvents[] = "/api/v1/events";
+constexpr size_t kMostLoggedLists = 8;
+// A look at one job of a list costs so much of its caller's pace, in bytes: about the same time.
+constexpr int64_t kPaceOfListedJob = 32;
+constexpr size_t kMostSearchBytes = 256;
 
 // The rank whose history is asked for, "rank=37" in the query.
 std::optional<uint32_t> RankOf(const std::string& query) {
   uint32_t rank = 0;
   return absl::SimpleAtoi(QueryValue(query, "rank"), &rank) ? std::make_optional(rank) : std::nullopt;
+}
+
+// Written on the edge's thread: it may be of thousands of workers and checkpoints, for which no other job is to wait.
+HttpReply JobReply(std::shared_ptr<const v1::GetJobResponse> job, v1::ListCheckpointsResponse listed) {
+  HttpReply reply;
+  // shared: std::function has copies of what it calls.
+  reply.complete = [job = std::move(job),
+                    listed = std::make_shared<v1::ListCheckpointsResponse>(std::move(listed))](HttpReply* complete) {
+    Json whole = JobJson(*job);
+    whole["checkpoints"] = Json::array();
+    for (const v1::Checkpoint& checkpoint : listed->checkpoints())
+      whole["checkpoints"].push_back(CheckpointJson(checkpoint));
+    *complete = Reply200(whole);
+  };
+  return reply;
 }
 
 void AnswerJob(CallRouter* router, const JobKey& key, std::optional<uint32_t> history_of, HttpAnswer answer) {
@@ -50,16 +70,12 @@ void AnswerJob(CallRouter* router, const JobKey& key, std::optional<uint32_t> hi
         return JobInspected{call, history_of};
       },
       std::move(answer),
-      [router, key](const v1::GetJobResponse& job, const HttpAnswer& next) {
-        const Json json = JobJson(job);
+      [router, key](v1::GetJobResponse job, const HttpAnswer& next) {
         AskJob<v1::ListCheckpointsResponse>(
             router, key, [](CallId call) { return CheckpointsListed{call}; }, next,
-            [json](const v1::ListCheckpointsResponse& listed, const HttpAnswer& last) {
-              Json whole = json;
-              whole["checkpoints"] = Json::array();
-              for (const v1::Checkpoint& checkpoint : listed.checkpoints())
-                whole["checkpoints"].push_back(CheckpointJson(checkpoint));
-              last(Reply200(whole));
+            [kept = std::make_shared<v1::GetJobResponse>(std::move(job))](v1::ListCheckpointsResponse listed,
+                                                                          const HttpAnswer& last) {
+              last(JobReply(kept, std::move(listed)));
             });
       });
 }
@@ -69,18 +85,19 @@ HttpReply ViewReply(std::shared_ptr<const JobView> view, const std::string& quer
   HttpReply reply;
   reply.complete = [view = std::move(view), query](HttpReply* complete) {
     const std::string kind = QueryValue(query, "view");
-    auto body = view->bodies.find(query);
-    if (body == view->bodies.end()) {
+    if (const auto known = view->bodies.find(query); known != view->bodies.end()) {
+      complete->body = known->second;
+    } else {
       absl::StatusOr<std::string> written = RankBytes(view->job);
       if (kind != "ranks") written = ViewJson(kind, query, view->job, absl::ToUnixMillis(view->at));
       if (!written.ok()) {
         *complete = Refuse(written.status());
         return;
       }
-      body = view->bodies.emplace(query, *std::move(written)).first;
+      complete->body = *written;
+      if (view->bodies.size() < JobView::kMostBodies) view->bodies.emplace(query, *std::move(written));
     }
     if (kind == "ranks") complete->content_type = "application/octet-stream";
-    complete->body = body->second;
   };
   return reply;
 }
@@ -132,17 +149,21 @@ HttpReply LoggedReply(const v1::ListLoggedResponse& logged, const std::string& f
   return reply;
 }
 
-void AnswerLogged(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+void AnswerLogged(CallRouter* router, FilePlaces* places, const HttpRequest& request, const HttpIdentity& identity,
+                  HttpAnswer answer) {
   const absl::StatusOr<JobKey> key = JobToRead(router, request, identity);
   if (!key.ok()) return answer(Refuse(key.status()));
   const std::string format = QueryValue(request.query, "format");
   const std::vector<std::string> names = QueryValues(request.query, "name");
+  if (absl::Status checked = LoggedValues::CheckNames(names); !checked.ok()) return answer(Refuse(checked));
+  std::optional<HttpAnswer> held = places->Take(identity, std::move(answer));
+  if (!held.has_value()) return;
   AskJob<v1::ListLoggedResponse>(
       router, *key,
       [&names](CallId call) {
         return LoggedListed{call, names};
       },
-      std::move(answer),
+      *std::move(held),
       [format, name = key->job](const v1::ListLoggedResponse& logged, const HttpAnswer& last) {
         last(LoggedReply(logged, format.empty() ? "json" : format, name));
       });
@@ -155,11 +176,13 @@ int Urgency(const v1::JobSummary& job) {
   return job.state() == v1::JOB_STATE_FAILED ? 3 : 4;
 }
 
+// `search` is in lower case.
 bool IsFound(const v1::JobSummary& job, const std::vector<std::string>& states, const std::string& search) {
   const std::string state = StateName(job.state());
   if (!states.empty() && std::find(states.begin(), states.end(), state) == states.end()) return false;
+  if (search.empty()) return true;
   const std::string text = absl::StrCat(job.tenant(), "/", job.job(), " ", job.reason(), " ", job.blocker());
-  return absl::StrContains(absl::AsciiStrToLower(text), absl::AsciiStrToLower(search));
+  return absl::StrContains(absl::AsciiStrToLower(text), search);
 }
 
 // Jobs that a query finds, without what else is told of them: the page that is asked for has few of them.
@@ -173,20 +196,21 @@ struct FoundJobs {
 
 FoundJobs FindJobs(const JobRegistry& registry, const Access& access, const std::string& query) {
   const std::vector<std::string> states = QueryValues(query, "state");
-  const std::string search = QueryValue(query, "search");
+  const std::string search = absl::AsciiStrToLower(QueryValue(query, "search").substr(0, kMostSearchBytes));
   const bool is_by_urgency = QueryValue(query, "order") == "urgency";
   FoundJobs found;
-  registry.ForEach([&](const v1::JobSummary& job) {
-    if (!IsOfCluster(access.role) && job.tenant() != access.tenant) return;
+  for (const JobRegistry::Shown& job : registry.Show(IsOfCluster(access.role) ? "" : access.tenant)) {
     ++found.listed;
-    ++found.counts[StateName(job.state())];
-    if (IsFound(job, states, search)) found.places.emplace_back(is_by_urgency ? Urgency(job) : 0, PlaceOf(job));
-  });
+    ++found.counts[StateName(job->state())];
+    if (IsFound(*job, states, search)) found.places.emplace_back(is_by_urgency ? Urgency(*job) : 0, PlaceOf(*job));
+  }
   return found;
 }
 
 HttpReply ListJobs(const MonitorSources& sources, const Access& access, const std::string& query) {
   const JobRegistry& registry = *sources.registry;
+  const int64_t cost = kPaceMessageBytes + kPaceOfListedJob * static_cast<int64_t>(registry.CountKept(access.tenant));
+  if (absl::Status pace = sources.router->TakePace(access, Right::kView, cost); !pace.ok()) return Refuse(pace);
   size_t offset = 0;
   size_t limit = 0;
   if (!absl::SimpleAtoi(QueryValue(query, "offset"), &offset)) offset = 0;
@@ -217,6 +241,9 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
   CallRouter* const router = sources.router;
   JobViews* const views = sources.views;
   LiveEvents* const events = sources.events;
+  // Pages draw charts of them, several at a time.
+  const auto lists = std::make_shared<FilePlaces>(kMostLoggedLists, "lists of logged values");
+  const auto files = std::make_shared<FilePlaces>(1, "timelines and archives");
   std::vector<HttpRoute> routes;
   routes.push_back({"GET", kJobs, HttpAccess::kTenant,
                     [sources](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
@@ -227,17 +254,16 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
                       AnswerOne(router, views, request, identity, std::move(answer));
                     }});
   routes.push_back({"GET", kLogged, HttpAccess::kTenant,
-                    [router](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-                      AnswerLogged(router, request, identity, std::move(answer));
+                    [router, lists](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                      AnswerLogged(router, lists.get(), request, identity, std::move(answer));
                     }});
   routes.push_back({"GET", kEvents, HttpAccess::kTenant,
                     [events](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
                       answer(events->Open(request, identity));
                     }});
   for (HttpRoute& route : ActionRoutes(router, sources.registry)) routes.push_back(std::move(route));
-  const auto places = std::make_shared<FilePlaces>();
-  for (HttpRoute& route : HangRoutes(router, sources.registry, places)) routes.push_back(std::move(route));
-  for (HttpRoute& route : TimelineRoutes(router, sources.registry, places)) routes.push_back(std::move(route));
+  for (HttpRoute& route : HangRoutes(router, sources.registry, files)) routes.push_back(std::move(route));
+  for (HttpRoute& route : TimelineRoutes(router, sources.registry, files)) routes.push_back(std::move(route));
   return routes;
 }
 

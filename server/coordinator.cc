@@ -297,7 +297,7 @@ class Coordinator::Parts {
     if (absl::Status status = OpenQueue(); !status.ok()) return status;
     worker_service_ = std::make_unique<WorkerService>(router_.get());
     monitor_service_ = std::make_unique<MonitorService>(router_.get(), &jobs_, store_.get());
-    admin_service_ = std::make_unique<AdminService>(router_.get(), ledger_.get(), registrar_.get());
+    admin_service_ = std::make_unique<AdminService>(router_.get(), ledger_.get(), registrar_.get(), &jobs_);
     access_service_ = std::make_unique<AccessService>(router_.get(), tokens_.get(), &jobs_);
     watch_ = std::make_unique<TokenWatch>(&output_router_, &tenants_.tokens(), ledger_.get());
     const absl::Status started =

@@ -205,6 +205,37 @@ TEST_F(TokenTest, ALauncherEndsItsOwnJobsOnly) {
   EXPECT_TRUE(abort(MakeToken(admin, v1::OPERATOR).token(), "again").ok());
 }
 
+TEST_F(TokenTest, JobsAndTokensThatThereAreNotLeaveNoLineInTheAuditLog) {
+  Start();
+  const std::string admin = MakeTenant("team");
+  const std::string launcher = MakeToken(admin, v1::LAUNCHER).token();
+  const auto lines = [this] {
+    std::ifstream file(options_.state_dir + "/audit/changes-000001.jsonl");
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string before = lines();
+  v1::AbortJobRequest abort;
+  v1::DrainWorkersRequest drain;
+  v1::RequestCheckpointRequest checkpoint;
+  drain.set_rank(0);
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = absl::StrCat("invented-", i);
+    abort.set_job(name);
+    drain.set_job(name);
+    checkpoint.set_job(name);
+    abort.set_idempotency_key(absl::StrCat("abort ", i));
+    drain.set_idempotency_key(absl::StrCat("drain ", i));
+    checkpoint.set_idempotency_key(absl::StrCat("checkpoint ", i));
+    for (const absl::Status& status : {ClientOf(launcher).AbortJob(abort), ClientOf(launcher).DrainWorkers(drain),
+                                       ClientOf(launcher).RequestCheckpoint(checkpoint).status()}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+      EXPECT_THAT(status.message(), HasSubstr(absl::StrCat("tenant team has no job ", name)));
+    }
+    EXPECT_EQ(Revoke(admin, "0123456789abcdef").status().code(), absl::StatusCode::kNotFound);
+  }
+  EXPECT_EQ(lines(), before);
+}
+
 TEST_F(TokenTest, TokensAreListedWithTheirLastUseAlsoAfterARestart) {
   Start();
   const std::string admin = MakeTenant("team"), other = MakeTenant("other");

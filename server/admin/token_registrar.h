@@ -35,6 +35,10 @@ class TokenRegistrar {
   // revoked. Others: the store's.
   absl::Status EnsureStartToken(const std::string& token);
 
+  // The token that a call means. NOT_FOUND: the caller's tenant has none of this id; PERMISSION_DENIED: its role has more
+  // rights than the caller's.
+  absl::StatusOr<v1::TokenRecord> FindFor(const Access& caller, const std::string& id) const;
+
   void Create(const Access& caller, const v1::CreateTokenRequest& request,
               std::function<void(absl::StatusOr<v1::CreateTokenResponse>)> done);
   void Rotate(const Access& caller, const v1::RotateTokenRequest& request,
@@ -52,8 +56,6 @@ class TokenRegistrar {
 
   absl::Status CheckCreate(const Access& caller, const std::string& tenant,
                            const v1::CreateTokenRequest& request) const;
-  // The token that a call means. NOT_FOUND, PERMISSION_DENIED.
-  absl::StatusOr<v1::TokenRecord> FindFor(const Access& caller, const std::string& id) const;
   // The start token's new text is written before the store has it: a start that finds it makes it good.
   absl::Status KeepIfStart(const v1::TokenRecord& record, const std::string& text) const;
   // One change of a tenant's tokens at a time.

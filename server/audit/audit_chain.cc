@@ -220,6 +220,8 @@ absl::StatusOr<ChainVerdict> VerifyChain(const std::string& directory, const std
       std::string why;
       if (!has_fields) {
         why = "it is no line of the log";
+      } else if (verdict.lines == 0 && number == 1 && seq != 1) {
+        why = absl::StrCat("its number is ", seq, ", and the first line of the first file has number 1");
       } else if (verdict.lines > 0 && seq != verdict.last_seq + 1) {
         why = absl::StrCat("its number is ", seq, ", and that of the line before it ", verdict.last_seq);
       } else if (verdict.lines > 0 ? json["prev"] != verdict.last_hash : (seq == 1) != (json["prev"] == "")) {

@@ -69,6 +69,7 @@ std::string ChainFile(const std::string& directory, const std::string& name, uin
 // The state of a chain.
 struct ChainVerdict {
   uint64_t lines = 0;
+  // Above 1: the files with the lines before it are gone, as they go when there are more than Bounds::files.
   uint64_t first_seq = 0;
   uint64_t last_seq = 0;
   // The SHA-256 of the last line: kept elsewhere, it shows later whether lines were cut off behind it.

@@ -1,9 +1,10 @@
 #include "server/audit/audit_log.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/steady_time.h"
+#include "base/retry/retry_delay.h"
 #include "server/registry/rights.h"
 #include "spdlog/spdlog.h"
 
@@ -62,29 +63,60 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& dire
   bounds.files = 4;
   absl::StatusOr<AuditChain> denials = AuditChain::Open(directory, kDenials, bounds);
   if (!denials.ok()) return denials.status();
-  const std::lock_guard<std::mutex> lock(log->mutex_);
-  log->changes_ = std::make_unique<AuditChain>(*std::move(changes));
+  {
+    const std::lock_guard<std::mutex> lock(log->mutex_);
+    log->changes_ = std::make_unique<AuditChain>(*std::move(changes));
+  }
+  const std::lock_guard<std::mutex> lock(log->denials_mutex_);
   log->denials_ = std::make_unique<AuditChain>(*std::move(denials));
   return log;
 }
 
 AuditLog::~AuditLog() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(denials_mutex_);
   EndWindow();
 }
 
-absl::Status AuditLog::AllowChange(const Access& caller, const Call& call) {
+double AuditLog::Failures::Left(absl::Time now) const {
+  return std::max(0.0, count - absl::FDivDuration(now - at, kFailurePause));
+}
+
+absl::Status AuditLog::CheckFailures(const Access& caller, absl::Time now) const {
+  const auto found = failures_.find({caller.tenant, caller.token_id});
+  if (found == failures_.end() || found->second.Left(now) < kMostFailures) return absl::OkStatus();
+  return WithRetryDelay(absl::ResourceExhaustedError(absl::StrCat(
+                            "nothing was changed: ", kMostFailures, " changes of ", caller.Text(), " have failed, and in ",
+                            "the long run one in ", absl::FormatDuration(kFailurePause), " may; retry after that")),
+                        kFailurePause);
+}
+
+void AuditLog::CountFailure(const Access& caller, absl::Time now) {
+  // Root may change everything, and so write as many lines as it likes.
+  if (caller.role == v1::ROOT) return;
+  const std::pair<std::string, std::string> key(caller.tenant, caller.token_id);
+  if (failures_.size() >= kMostFailing && !failures_.contains(key)) {
+    failures_.erase(std::min_element(failures_.begin(), failures_.end(), [&](const auto& a, const auto& b) {
+      return a.second.Left(now) < b.second.Left(now);
+    }));
+  }
+  Failures& failures = failures_[key];
+  failures = {failures.Left(now) + 1, now};
+}
+
+absl::Status AuditLog::AllowChange(const Access& caller, const Call& call, absl::Time now) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (changes_ == nullptr) return absl::OkStatus();
+  if (absl::Status bounded = CheckFailures(caller, now); !bounded.ok()) return bounded;
   const absl::Status added = changes_->Add(FieldsOf(PrincipalOf(caller), call, "allowed"));
   if (added.ok()) return added;
   return absl::UnavailableError(
       absl::StrCat("nothing was changed, since that could not be audited: ", added.message()));
 }
 
-void AuditLog::TellFailed(const Access& caller, const Call& call, const absl::Status& reason) {
+void AuditLog::TellFailed(const Access& caller, const Call& call, const absl::Status& reason, absl::Time now) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (changes_ == nullptr) return;
+  CountFailure(caller, now);
   Json fields = FieldsOf(PrincipalOf(caller), call, "failed");
   fields["reason"] = std::string(reason.message().substr(0, kMostBytes));
   if (absl::Status added = changes_->Add(fields); !added.ok()) spdlog::error("{}", std::string(added.message()));
@@ -92,7 +124,7 @@ void AuditLog::TellFailed(const Access& caller, const Call& call, const absl::St
 
 void AuditLog::TellDenied(const std::string& caller, const Call& call, const std::string& code,
                           const std::string& reason, absl::Time now) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<std::mutex> lock(denials_mutex_);
   if (denials_ == nullptr) return;
   if (now >= window_ends_) {
     EndWindow();

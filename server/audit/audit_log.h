@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/btree_map.h"
@@ -21,8 +22,8 @@ inline constexpr char kAuditFolder[] = "audit";
 inline constexpr char kChanges[] = "changes";
 inline constexpr char kDenials[] = "denials";
 
-// Tells later who did what. Changes have a chain of their own, so that no flood of denials pushes one out.
-// Owned by the coordinator; any thread.
+// Tells later who did what. Changes have a chain of their own, so that no flood of denials pushes one out, and a caller's
+// changes that fail are bounded, so that they do not either. Owned by the coordinator; any thread.
 class AuditLog {
  public:
   // The parts of a call that are audited.
@@ -37,18 +38,27 @@ class AuditLog {
   // In each window so many different denials are logged at once. The others are counted only.
   static constexpr size_t kMostInWindow = 20;
   static constexpr absl::Duration kWindow = absl::Seconds(10);
+  // So many changes of a caller other than root may fail at once, and one more each kFailurePause in the long run: some
+  // 2 MiB of lines in a day. A script that ends a hundred jobs, of which some cannot be ended, stays below.
+  static constexpr double kMostFailures = 200;
+  static constexpr absl::Duration kFailurePause = absl::Minutes(1);
+  // Callers of which failures are remembered; beyond them the one with the fewest is forgotten.
+  static constexpr size_t kMostFailing = 4096;
 
   // In memory nothing is kept: an empty directory. Errors: as AuditChain::Open's.
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(const std::string& directory);
   // Writes what is counted.
   ~AuditLog();
 
-  // Before a change is carried out: its line is durable on return. UNAVAILABLE: it cannot be written, and the change
-  // must not be made.
-  absl::Status AllowChange(const Access& caller, const Call& call);
+  // Before a change is carried out: its line is durable on return. Otherwise the change must not be made:
+  //   UNAVAILABLE         the line cannot be written
+  //   RESOURCE_EXHAUSTED  too many of the caller's changes have failed; it says when to retry
+  // `now` is of SteadyNow.
+  absl::Status AllowChange(const Access& caller, const Call& call, absl::Time now);
   // A change that was allowed has failed, for this reason.
-  void TellFailed(const Access& caller, const Call& call, const absl::Status& reason);
-  // A call was refused. `caller` says who, as far as that is known; "": nobody. `now` is of SteadyNow.
+  void TellFailed(const Access& caller, const Call& call, const absl::Status& reason, absl::Time now);
+  // A call was refused. `caller` says who, as far as that is known; "": nobody. Never waits for a change's line, which may
+  // take as long as the disk takes to sync it.
   void TellDenied(const std::string& caller, const Call& call, const std::string& code, const std::string& reason,
                   absl::Time now);
 
@@ -59,16 +69,31 @@ class AuditLog {
     uint64_t more = 0;
   };
 
-  AuditLog() = default;
-  void EndWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AddDenial(const nlohmann::ordered_json& fields) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A caller's changes that have failed, less those that the time since has forgiven.
+  struct Failures {
+    double count = 0;
+    absl::Time at;
 
+    double Left(absl::Time now) const;
+  };
+
+  AuditLog() = default;
+  absl::Status CheckFailures(const Access& caller, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountFailure(const Access& caller, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(denials_mutex_);
+  void AddDenial(const nlohmann::ordered_json& fields) ABSL_EXCLUSIVE_LOCKS_REQUIRED(denials_mutex_);
+
+  // Held while a change's line is synced. Never taken together with the other.
   std::mutex mutex_;
   std::unique_ptr<AuditChain> changes_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<AuditChain> denials_ ABSL_GUARDED_BY(mutex_);
-  absl::Time window_ends_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  absl::btree_map<std::string, Counted> counted_ ABSL_GUARDED_BY(mutex_);
-  uint64_t others_ ABSL_GUARDED_BY(mutex_) = 0;
+  // By tenant and token.
+  absl::btree_map<std::pair<std::string, std::string>, Failures> failures_ ABSL_GUARDED_BY(mutex_);
+
+  std::mutex denials_mutex_;
+  std::unique_ptr<AuditChain> denials_ ABSL_GUARDED_BY(denials_mutex_);
+  absl::Time window_ends_ ABSL_GUARDED_BY(denials_mutex_) = absl::InfinitePast();
+  absl::btree_map<std::string, Counted> counted_ ABSL_GUARDED_BY(denials_mutex_);
+  uint64_t others_ ABSL_GUARDED_BY(denials_mutex_) = 0;
 };
 
 }  // namespace farandole

@@ -1,20 +1,47 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "base/retry/retry_delay.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/audit/audit_chain.h"
 #include "server/audit/audit_log.h"
+
+namespace farandole {
+namespace {
+
+// A disk that takes its time: while it is set, a thread that syncs says so and waits.
+struct SlowDisk {
+  absl::Notification is_asked;
+  absl::Notification is_done;
+};
+std::atomic<SlowDisk*> slow_disk{nullptr};
+
+}  // namespace
+}  // namespace farandole
+
+// In the place of the C library's, for this whole program.
+extern "C" int fdatasync(int file) {
+  if (farandole::SlowDisk* disk = farandole::slow_disk.exchange(nullptr); disk != nullptr) {
+    disk->is_asked.Notify();
+    disk->is_done.WaitForNotification();
+  }
+  return static_cast<int>(syscall(SYS_fdatasync, file));
+}
 
 namespace farandole {
 namespace {
@@ -159,8 +186,8 @@ TEST_F(AuditTest, AFloodOfDenialsIsCountedAndPushesOutNoChange) {
   const Access root{"default", v1::ROOT, "0123456789abcdef"};
   {
     const auto log = AuditLog::Open(directory_).value();
-    ASSERT_TRUE(log->AllowChange(root, {"AccessService.CreateToken", "ipv4:10.0.0.7:9", "tenant team"}).ok());
     const absl::Time now = absl::UnixEpoch();
+    ASSERT_TRUE(log->AllowChange(root, {"AccessService.CreateToken", "ipv4:10.0.0.7:9", "tenant team"}, now).ok());
     for (int i = 0; i < 100'000; ++i) {
       const std::string peer = absl::StrCat("ipv4:10.0.0.", i % 50, ":", i);
       log->TellDenied("", {"MonitorService.ListJobs", peer, ""}, "UNAUTHENTICATED", "not known", now);
@@ -180,6 +207,71 @@ TEST_F(AuditTest, AFloodOfDenialsIsCountedAndPushesOutNoChange) {
   EXPECT_EQ(told, 100'001u);
 }
 
+TEST_F(AuditTest, ADenialDoesNotWaitUntilAChangeIsOnDisk) {
+  const auto log = AuditLog::Open(directory_).value();
+  SlowDisk disk;
+  slow_disk = &disk;
+  std::thread changing([&] {
+    EXPECT_TRUE(log->AllowChange(Access(), {"AdminService.AbortJob", "", "job a/b"}, absl::UnixEpoch()).ok());
+  });
+  disk.is_asked.WaitForNotification();
+  absl::Notification is_told;
+  std::thread denying([&] {
+    log->TellDenied("", {"MonitorService.ListJobs", "", ""}, "UNAUTHENTICATED", "not known", absl::UnixEpoch());
+    is_told.Notify();
+  });
+  EXPECT_TRUE(is_told.WaitForNotificationWithTimeout(absl::Seconds(10)));
+  EXPECT_EQ(Verify(kDenials).lines, 1u);
+  disk.is_done.Notify();
+  changing.join();
+  denying.join();
+}
+
+TEST_F(AuditTest, ChangesThatFailAreBoundedForEachCaller) {
+  const Access bob{"team", v1::LAUNCHER, "0123456789abcdef"}, alice{"team", v1::LAUNCHER, "fedcba9876543210"};
+  const Access root{"default", v1::ROOT, "0000000000000001"};
+  const AuditLog::Call call = {"AdminService.AbortJob", "ipv4:10.0.0.7:9", "job team/train"};
+  const absl::Status denied = absl::PermissionDeniedError("not his job");
+  const auto log = AuditLog::Open(directory_).value();
+  absl::Time now = absl::UnixEpoch();
+  const auto fails = [&](const Access& caller) {
+    const absl::Status allowed = log->AllowChange(caller, call, now);
+    if (allowed.ok()) log->TellFailed(caller, call, denied, now);
+    return allowed;
+  };
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(fails(bob).ok()) << i;
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(fails(bob).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Verify(kChanges).lines, 400u);
+  EXPECT_EQ(fails(bob).message(),
+            "nothing was changed: 200 changes of token 0123456789abcdef (launcher of tenant team) have failed, and in the "
+            "long run one in 1m may; retry after that");
+  EXPECT_EQ(RetryDelayOf(fails(bob)), AuditLog::kFailurePause);
+  // Those of others, and changes that do not fail, have no such bound.
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(log->AllowChange(alice, call, now).ok());
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(fails(root).ok());
+  now += AuditLog::kFailurePause;
+  EXPECT_TRUE(fails(bob).ok());
+  EXPECT_FALSE(fails(bob).ok());
+}
+
+TEST_F(AuditTest, LinesThatWereTakenFromTheBeginningAreTold) {
+  AuditChain::Bounds bounds;
+  bounds.file_bytes = 500;
+  AuditChain chain = Open(bounds);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(chain.Add({{"method", std::string(100, 'm')}}).ok());
+  std::vector<std::string> lines = Lines(File(1));
+  ASSERT_GT(lines.size(), 1u);
+  lines.erase(lines.begin());
+  Write(File(1), lines);
+  EXPECT_THAT(Verify().broken,
+              EndsWith("x-000001.jsonl:1: its number is 2, and the first line of the first file has number 1"));
+  // As they go when there are too many.
+  const size_t gone = lines.size() + 1;
+  std::filesystem::remove(File(1));
+  EXPECT_EQ(Verify().broken, "");
+  EXPECT_EQ(Verify().first_seq, gone + 1);
+}
+
 TEST_F(AuditTest, AChangeThatCannotBeAuditedIsNotAllowed) {
   const auto log = AuditLog::Open(directory_).value();
   // The files are there, and each write to them fails.
@@ -188,11 +280,12 @@ TEST_F(AuditTest, AChangeThatCannotBeAuditedIsNotAllowed) {
   signal(SIGXFSZ, SIG_IGN);
   const rlimit none = {0, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
-  const absl::Status refused = log->AllowChange(Access(), {"AdminService.AbortJob", "", "job a/b"});
+  const AuditLog::Call call = {"AdminService.AbortJob", "", "job a/b"};
+  const absl::Status refused = log->AllowChange(Access(), call, absl::UnixEpoch());
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(refused.message(), HasSubstr("nothing was changed, since that could not be audited"));
-  EXPECT_TRUE(log->AllowChange(Access(), {"AdminService.AbortJob", "", "job a/b"}).ok());
+  EXPECT_TRUE(log->AllowChange(Access(), call, absl::UnixEpoch()).ok());
   EXPECT_EQ(Verify(kChanges).broken, "");
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/steady_time.h"
 #include "server/edge/status.h"
 
 namespace farandole {
@@ -54,9 +55,15 @@ grpc::ServerUnaryReactor* AdminService::CarryOut(grpc::CallbackServerContext* co
   const absl::StatusOr<bool> is_new = ledger_->Begin(call);
   if (is_new.ok() && !*is_new) response->ParseFromString(ledger_->ResponseTo(call));
   if (!is_new.ok() || !*is_new) return CallRouter::Answer(context, is_new.status());
+  // Before the audit log has a line of it: names that somebody has invented must not fill that.
+  if (!jobs_->IsShown(caller.job)) {
+    ledger_->Abandon(call);
+    return CallRouter::Answer(
+        context, absl::NotFoundError(absl::StrCat("tenant ", caller.job.tenant, " has no job ", caller.job.job)));
+  }
   const AuditLog::Call audited{absl::StrCat("AdminService.", caller.method), context->peer(),
                                absl::StrCat(caller.part, "job ", caller.job.Text())};
-  if (absl::Status allowed = router_->audit()->AllowChange(caller.access, audited); !allowed.ok()) {
+  if (absl::Status allowed = router_->audit()->AllowChange(caller.access, audited, SteadyNow()); !allowed.ok()) {
     ledger_->Abandon(call);
     return CallRouter::Answer(context, allowed);
   }
@@ -64,7 +71,7 @@ grpc::ServerUnaryReactor* AdminService::CarryOut(grpc::CallbackServerContext* co
   router_->Push(caller.job, make_event,
                 [this, call, access = caller.access, audited, reactor, response](const absl::Status& status,
                                                                                  ReplyMessage message) {
-                  if (!status.ok()) router_->audit()->TellFailed(access, audited, status);
+                  if (!status.ok()) router_->audit()->TellFailed(access, audited, status, SteadyNow());
                   if (auto* answer = std::get_if<Response>(&message)) response->Swap(answer);
                   OnCarriedOut(call, reactor, status, response->SerializeAsString());
                 });
@@ -163,14 +170,14 @@ grpc::ServerUnaryReactor* AdminService::CreateTenant(grpc::CallbackServerContext
   if (!access.ok()) return CallRouter::Answer(context, access.status());
   const AuditLog::Call audited{"AdminService.CreateTenant", context->peer(),
                                absl::StrCat("tenant ", request->tenant())};
-  if (absl::Status allowed = router_->audit()->AllowChange(*access, audited); !allowed.ok())
+  if (absl::Status allowed = router_->audit()->AllowChange(*access, audited, SteadyNow()); !allowed.ok())
     return CallRouter::Answer(context, allowed);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   registrar_->Create(
       *access, *request,
       [this, access = *access, audited, reactor, response](absl::StatusOr<v1::CreateTenantResponse> created) {
         if (created.ok()) response->Swap(&*created);
-        if (!created.ok()) router_->audit()->TellFailed(access, audited, created.status());
+        if (!created.ok()) router_->audit()->TellFailed(access, audited, created.status(), SteadyNow());
         reactor->Finish(ToGrpc(created.status()));
       });
   return reactor;
@@ -181,13 +188,13 @@ grpc::ServerUnaryReactor* AdminService::SetQuota(grpc::CallbackServerContext* co
   const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTenants);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
   const AuditLog::Call audited{"AdminService.SetQuota", context->peer(), absl::StrCat("tenant ", request->tenant())};
-  if (absl::Status allowed = router_->audit()->AllowChange(*access, audited); !allowed.ok())
+  if (absl::Status allowed = router_->audit()->AllowChange(*access, audited, SteadyNow()); !allowed.ok())
     return CallRouter::Answer(context, allowed);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   registrar_->SetQuota(*access, *request,
                        [this, access = *access, audited, reactor, response](absl::StatusOr<v1::TenantSummary> changed) {
                          if (changed.ok()) *response->mutable_tenant() = *std::move(changed);
-                         if (!changed.ok()) router_->audit()->TellFailed(access, audited, changed.status());
+                         if (!changed.ok()) router_->audit()->TellFailed(access, audited, changed.status(), SteadyNow());
                          // Launches that wait may have room now, or another reason.
                          router_->queue()->Look();
                          reactor->Finish(ToGrpc(changed.status()));

@@ -7,14 +7,15 @@
 #include "server/admin/answer_ledger.h"
 #include "server/admin/tenant_registrar.h"
 #include "server/edge/call_router.h"
+#include "server/registry/job_registry.h"
 
 namespace farandole {
 
 // proto/farandole/v1/admin.proto over gRPC. Owned by the coordinator; borrows objects that outlive it.
 class AdminService : public v1::AdminService::CallbackService {
  public:
-  AdminService(CallRouter* router, AnswerLedger* ledger, TenantRegistrar* registrar)
-      : router_(router), ledger_(ledger), registrar_(registrar) {}
+  AdminService(CallRouter* router, AnswerLedger* ledger, TenantRegistrar* registrar, const JobRegistry* jobs)
+      : router_(router), ledger_(ledger), registrar_(registrar), jobs_(jobs) {}
 
   grpc::ServerUnaryReactor* AbortJob(grpc::CallbackServerContext* context, const v1::AbortJobRequest* request,
                                      v1::AbortJobResponse* response) override;
@@ -57,6 +58,7 @@ class AdminService : public v1::AdminService::CallbackService {
   CallRouter* const router_;
   AnswerLedger* const ledger_;
   TenantRegistrar* const registrar_;
+  const JobRegistry* const jobs_;
 };
 
 }  // namespace farandole

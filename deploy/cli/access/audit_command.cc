@@ -121,6 +121,7 @@ int VerifyAudit(const AuditCommandOptions& options, std::ostream& out, std::ostr
     }
     out << kind << ": " << verdict->lines << (verdict->lines == 1 ? " line is" : " lines are") << " whole";
     if (verdict->lines > 0) out << ", up to " << verdict->last_seq << " with SHA-256 " << verdict->last_hash;
+    if (verdict->first_seq > 1) out << "; those before " << verdict->first_seq << " are gone with their files";
     out << (verdict->is_torn ? "; a last one has no end yet" : "") << "\n";
   }
   if (options.json) out << ShowJson(array, 2) << "\n";

@@ -1,5 +1,6 @@
 #include "deploy/cli/access/audit_command.h"
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -72,6 +73,22 @@ TEST_F(AuditCommandTest, ChangesAndDenialsAreShownWhileTheCoordinatorRunsAndAfte
   command_.json = true;
   ASSERT_EQ(Run(&TailAudit), 0);
   EXPECT_THAT(printed_, AllOf(HasSubstr(R"("outcome":"failed")"), Not(HasSubstr("denied"))));
+}
+
+TEST_F(AuditCommandTest, LinesThatAreGoneWithTheirFilesAreCounted) {
+  const std::string directory = command_.state_dir + "/audit";
+  ASSERT_TRUE(std::filesystem::create_directories(command_.state_dir));
+  AuditChain::Bounds bounds;
+  bounds.file_bytes = 1;
+  bounds.files = 2;
+  {
+    AuditChain chain = AuditChain::Open(directory, kChanges, bounds).value();
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(chain.Add({{"method", "m"}}).ok());
+  }
+  command_.only_changes = true;
+  EXPECT_EQ(Run(&VerifyAudit), 0) << said_;
+  EXPECT_THAT(printed_, AllOf(HasSubstr("changes: 2 lines are whole, up to 5 with SHA-256 "),
+                              HasSubstr("; those before 4 are gone with their files\n")));
 }
 
 TEST_F(AuditCommandTest, TheFirstBrokenLineIsNamed) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "base/steady_time.h"
 #include "server/audit/audit_log.h"
 #include "server/edge/pages/page.h"
 #include "server/edge/status.h"
@@ -28,17 +29,19 @@ std::string KeyOf(const v1::Token& token) {
 template <typename Request, typename Response>
 grpc::ServerUnaryReactor* AccessService::Change(grpc::CallbackServerContext* context, const char* method,
                                                 const std::string& target, const Request& request, Response* response,
-                                                Carry<Request, Response> carry) {
+                                                Carry<Request, Response> carry, const std::string* id) {
   const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTokens);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
+  if (absl::Status found = id == nullptr ? absl::OkStatus() : tokens_->FindFor(*access, *id).status(); !found.ok())
+    return CallRouter::Answer(context, found);
   const AuditLog::Call audited{absl::StrCat("AccessService.", method), context->peer(), target};
-  if (absl::Status allowed = router_->audit()->AllowChange(*access, audited); !allowed.ok())
+  if (absl::Status allowed = router_->audit()->AllowChange(*access, audited, SteadyNow()); !allowed.ok())
     return CallRouter::Answer(context, allowed);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   (tokens_->*carry)(*access, request,
                     [this, access = *access, audited, reactor, response](absl::StatusOr<Response> carried) {
                       if (carried.ok()) response->Swap(&*carried);
-                      if (!carried.ok()) router_->audit()->TellFailed(access, audited, carried.status());
+                      if (!carried.ok()) router_->audit()->TellFailed(access, audited, carried.status(), SteadyNow());
                       reactor->Finish(ToGrpc(carried.status()));
                     });
   return reactor;
@@ -56,7 +59,7 @@ grpc::ServerUnaryReactor* AccessService::RotateToken(grpc::CallbackServerContext
                                                      const v1::RotateTokenRequest* request,
                                                      v1::RotateTokenResponse* response) {
   return Change(context, "RotateToken", absl::StrCat("token ", request->id()), *request, response,
-                &TokenRegistrar::Rotate);
+                &TokenRegistrar::Rotate, &request->id());
 }
 
 grpc::ServerUnaryReactor* AccessService::RevokeToken(grpc::CallbackServerContext* context,
@@ -64,7 +67,7 @@ grpc::ServerUnaryReactor* AccessService::RevokeToken(grpc::CallbackServerContext
                                                      v1::RevokeTokenResponse* response) {
   const char* more = request->and_made_with_it() ? " and those made with it" : "";
   return Change(context, "RevokeToken", absl::StrCat("token ", request->id(), more), *request, response,
-                &TokenRegistrar::Revoke);
+                &TokenRegistrar::Revoke, &request->id());
 }
 
 grpc::ServerUnaryReactor* AccessService::ListTokens(grpc::CallbackServerContext* context,

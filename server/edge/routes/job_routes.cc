@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/steady_time.h"
 #include "nlohmann/json.hpp"
 #include "web/form_text.h"
 #include "web/job_json.h"
@@ -93,7 +94,7 @@ absl::StatusOr<JobAction> AdmitAction(CallRouter* router, const JobRegistry* reg
   if (!action.ok()) return action;
   if (absl::Status found = FindJob(registry, action->job).status(); !found.ok()) return found;
   if (router->audit() == nullptr) return action;
-  if (absl::Status allowed = router->audit()->AllowChange(action->caller, action->audited); !allowed.ok())
+  if (absl::Status allowed = router->audit()->AllowChange(action->caller, action->audited, SteadyNow()); !allowed.ok())
     return allowed;
   return action;
 }
@@ -102,7 +103,7 @@ HttpReply RefuseAction(CallRouter* router, const JobAction& action, const absl::
   HttpReply reply = Refuse(why);
   if (router->audit() == nullptr) return reply;
   reply.complete = [audit = router->audit(), action, why](HttpReply*) {
-    audit->TellFailed(action.caller, action.audited, why);
+    audit->TellFailed(action.caller, action.audited, why, SteadyNow());
   };
   return reply;
 }

@@ -196,8 +196,8 @@ def test_only_its_user_can_read_what_the_hosts_tell_each_other(
     wrong.write_text("not-the-token", encoding="ascii")
     wrong.chmod(0o600)
     listed = start(str(harness.CLI), "job", "list", "--coordinator", address, "--token-file", str(wrong))
-    listed.require_end(1)
-    assert "speaks TLS, and no CA file was given" in listed.output, listed.output
+    listed.require_end(2)
+    assert "is not on this host, and no CA file was given" in listed.output, listed.output
     ca = ["--ca", str(state / "ca.pem")]
     listed = start(str(harness.CLI), "job", "list", "--coordinator", address, "--token-file", str(wrong), *ca)
     listed.require_end(1)

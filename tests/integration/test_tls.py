@@ -75,6 +75,27 @@ def test_a_wrong_authority_and_missing_tls_are_said_by_every_command(
         assert f"farandole checkpoint: {expected}" in listed.output, listed.output
 
 
+def test_no_token_goes_to_another_host_without_tls(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text("farandole_token", encoding="utf-8")
+    for address in ("10.1.2.3:7070", "unixhead:7070"):
+        expected = f"coordinator {address} is not on this host, and no CA file was given (--ca, FARANDOLE_CA_FILE)"
+        options = ["--coordinator", address, "--token-file", str(token)]
+        for command in (["job", "list", *options], ["token", "list", *options], ["run", "-np", "1", *options, "true"]):
+            program = start(str(harness.CLI), *command)
+            assert program.end(60) != 0
+            assert f"{expected}: without TLS the token would travel in the clear" in program.output, program.output
+        worker = start(
+            *(sys.executable, OVER_HOSTS),
+            FARANDOLE_COORDINATOR=address,
+            FARANDOLE_TOKEN_FILE=str(token),
+            FARANDOLE_SIZE="1",
+        )
+        assert worker.end(60) != 0
+        assert expected in worker.output, worker.output
+
+
 def test_checkpoints_are_listed_over_tls(
     start: Callable[..., Program], shared: Coordinator, tmp_path: pathlib.Path
 ) -> None:

@@ -76,11 +76,16 @@ void LeaveWordsToErrors() {
 bool IsOfThisHost(absl::string_view address) {
   const absl::string_view host = address.substr(0, address.find(':'));
   const bool is_number = absl::StartsWith(host, "127.") && host.find_first_not_of("0123456789.") == host.npos;
-  return is_number || absl::StartsWith(address, "localhost:") || absl::StartsWith(address, "[::1]") ||
-         absl::StartsWith(address, "unix");
+  const auto begins = [&](absl::string_view text) { return absl::StartsWith(address, text); };
+  return is_number || begins("localhost:") || begins("[::1]:") || begins("unix:") || begins("unix-abstract:");
 }
 
 absl::Status CheckToken(const CoordinatorAddress& where) {
+  if (!where.token.empty() && where.tls_ca_pem.empty() && !IsOfThisHost(where.address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("coordinator ", where.address, " is not on this host, and no CA file was given (--ca, ",
+                     "FARANDOLE_CA_FILE): without TLS the token would travel in the clear"));
+  }
   for (size_t i = 0; i < where.token.size(); ++i) {
     if (absl::ascii_isgraph(static_cast<unsigned char>(where.token[i]))) continue;
     return absl::InvalidArgumentError(

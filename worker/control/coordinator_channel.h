@@ -23,7 +23,7 @@ struct CoordinatorAddress {
   std::string token;
   // Where the token was read from, for people: "refused the token in FILE". May be "".
   std::string token_origin;
-  // Certificates, in PEM, that the coordinator's must descend from; "": no TLS.
+  // Certificates, in PEM, that the coordinator's must descend from; "": no TLS, which is for this host.
   std::string tls_ca_pem;
   // Where they were read from, for people. May be "".
   std::string tls_ca_origin;
@@ -49,14 +49,15 @@ void LeaveWordsToErrors();
 // Whether the address is one of this host's own, loopback or a socket's path, so that nothing of a call travels.
 bool IsOfThisHost(absl::string_view address);
 
-// INVALID_ARGUMENT: the token has characters that a header cannot carry (the first one is named).
+// INVALID_ARGUMENT: the coordinator is on another host, and without TLS the token would travel in the clear; or the token
+// has characters that a header cannot carry (the first one is named).
 absl::Status CheckToken(const CoordinatorAddress& where);
 
 // A channel of its own (it shares no connection with another channel of the process) that never goes to a loopback
 // address through a proxy, watches its connection with keepalive pings while a call is open, and takes messages of up
 // to 16 MiB. It leaves retries to its user. Nothing is connected before the first call. Starts gRPC with its fork
 // support off, see coordinator_channel.cc.
-//   INVALID_ARGUMENT  the address is empty, or the token has characters that a header cannot carry
+//   INVALID_ARGUMENT  the address is empty, or CheckToken refuses
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const CoordinatorAddress& where);
 
 // Gives the call its token, and the time for which it may last from its start on (InfiniteDuration: any).

@@ -102,6 +102,15 @@ TEST(CoordinatorClientTest, ATokenThatNoHeaderCanCarryIsRefusedBeforeItIsSent) {
             "the token for coordinator 127.0.0.1:7070 has the byte 0x0a at position 3; a token is visible ASCII");
 }
 
+TEST(CoordinatorClientTest, AWorkersTokenIsNotSentToAnotherHostWithoutTls) {
+  WorkerUnderTest worker("unixhead:7070");
+  worker.join.set_join_timeout_ms(300);
+  const absl::Status status = worker.Start();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StartsWith(status.message(), "coordinator unixhead:7070 is not on this host, and no CA file"))
+      << status;
+}
+
 TEST(CoordinatorClientTest, ARefusedConnectionIsNamedAfterTheJoinTimeout) {
   ScriptedCoordinator coordinator;
   WorkerUnderTest worker(coordinator.address());
@@ -113,8 +122,10 @@ TEST(CoordinatorClientTest, ARefusedConnectionIsNamedAfterTheJoinTimeout) {
 }
 
 // Collects the sentences of a Start that never reaches a coordinator at `address`.
-std::vector<std::string> WordsOfWaitingFor(const std::string& address, uint64_t patience_ms) {
+std::vector<std::string> WordsOfWaitingFor(const std::string& address, uint64_t patience_ms,
+                                           const std::string& token = "secret") {
   WorkerUnderTest worker(address);
+  worker.options.token = token;
   worker.join.set_join_timeout_ms(patience_ms);
   worker.options.first_word = absl::Milliseconds(300);
   std::vector<std::string> words;
@@ -154,7 +165,7 @@ TEST(CoordinatorClientTest, APeerThatNeverAnswersIsSaidToBeSilent) {
 }
 
 TEST(CoordinatorClientTest, ANameThatIsNoHostsIsNamed) {
-  const std::vector<std::string> words = WordsOfWaitingFor("no-such-host.invalid:7070", 4'000);
+  const std::vector<std::string> words = WordsOfWaitingFor("no-such-host.invalid:7070", 4'000, "");
   ASSERT_FALSE(words.empty());
   EXPECT_TRUE(absl::StrContains(words.back(), "coordinator no-such-host.invalid:7070 has not been reached"))
       << words.back();

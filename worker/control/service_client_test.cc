@@ -97,6 +97,28 @@ TEST_F(ServiceClientTest, ACallsOwnTokenGoesBeforeTheClients) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/run/token has the byte 0x20 at position 3"));
 }
 
+TEST(ServiceClientOpenTest, WithoutTlsATokenIsForThisHostOnly) {
+  const std::string sentence =
+      " is not on this host, and no CA file was given (--ca, FARANDOLE_CA_FILE): without TLS the token would travel in "
+      "the clear";
+  ServiceClient::Request request;
+  request.token = "secret";
+  for (const std::string address :
+       {"head:7070", "10.1.2.3:7070", "127.example.org:7070", "localhost.example.org:7070", "[fd00::7]:7070",
+        "[::1].example.org:7070", "unixhead:7070", "unix-abstract-head:7070", "0.0.0.0:7070"}) {
+    const absl::Status refused = ServiceClient::Open({address, "secret", "/token", "", ""}).status();
+    EXPECT_EQ(refused, absl::InvalidArgumentError(absl::StrCat("coordinator ", address, sentence)));
+    const auto bare = ServiceClient::Open({address, "", "", "", ""});
+    ASSERT_TRUE(bare.ok()) << bare.status();
+    EXPECT_EQ((*bare)->Call(request, nullptr).status(), refused) << "also the token of one call";
+    EXPECT_TRUE(ServiceClient::Open({address, "secret", "/token", TestAuthority("CA").pem(), "/ca"}).ok()) << address;
+  }
+  for (const std::string address :
+       {"127.0.0.1:7070", "127.1.2.3:7070", "localhost:7070", "[::1]:7070", "unix:/run/socket", "unix-abstract:name"}) {
+    EXPECT_TRUE(ServiceClient::Open({address, "secret", "/token", "", ""}).ok()) << address;
+  }
+}
+
 TEST_F(ServiceClientTest, ACallEndsBeforeItIsMadeWhereOthersMayReadTheKey) {
   std::string directory = testing::TempDir() + "/service-client-XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);

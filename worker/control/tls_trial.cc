@@ -229,7 +229,8 @@ absl::Status TlsTrial::JudgeFailure() const {
       if (question_.ca_pem.empty()) return absl::OkStatus();
       return absl::UnauthenticatedError(
           absl::StrCat(Who(), " speaks no TLS, and the CA file ", question_.ca_origin,
-                       " asks for it; the token was not sent (leave the CA file out to speak without TLS)"));
+                       " asks for it; the token was not sent (without the CA file TLS is not spoken, which is for a coordinator "
+                       "on this host)"));
     default:
       break;
   }

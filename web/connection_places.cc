@@ -3,11 +3,13 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text/client_network.h"
+
 namespace farandole {
 
 ConnectionPlaces::Id ConnectionPlaces::Add(const std::string& address) {
   const Id id = ++last_;
-  connections_[id] = Connection{address, {}, false, true, id};
+  connections_[id] = Connection{ClientNetwork(address), {}, false, true, id};
   Count(connections_[id], /*is_there=*/true);
   return id;
 }

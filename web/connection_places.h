@@ -14,7 +14,7 @@ class ConnectionPlaces {
  public:
   using Id = uint64_t;
 
-  // A new connection from `address`, which is awaited to send a request.
+  // A new connection from `address`, which is awaited to send a request. Addresses of one ClientNetwork count as one.
   Id Add(const std::string& address);
   void Remove(Id id);
   // The tenant whose token came with the connection's request, which is being answered.
@@ -33,6 +33,7 @@ class ConnectionPlaces {
 
  private:
   struct Connection {
+    // Its ClientNetwork.
     std::string address;
     // Of the last request; "": nobody's.
     std::string owner = {};

@@ -28,6 +28,14 @@ TEST(ConnectionPlacesTest, TheAddressWithMostStrangersGivesWayBeforeOthers) {
   EXPECT_EQ(places.Weakest(), first);
 }
 
+TEST(ConnectionPlacesTest, AddressesOfAnIpv6NetworkCountAsOne) {
+  ConnectionPlaces places;
+  places.Add("2001:db8:0:1::1");
+  const auto first = places.Add("2001:db8:0:7::1");
+  places.Add("2001:db8:0:7::2");
+  EXPECT_EQ(places.Weakest(), first);
+}
+
 TEST(ConnectionPlacesTest, AConnectionWithATokenGivesWayLast) {
   ConnectionPlaces places;
   const auto known = places.Add("a");

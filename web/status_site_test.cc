@@ -158,6 +158,18 @@ TEST_F(StatusSiteTest, ManyWrongTokensAreSlowedAndNeverARightOne) {
   EXPECT_EQ(Ask("GET", "/secret").status, 401u);
 }
 
+TEST_F(StatusSiteTest, WrongTokensOfAnIpv6NetworkCountTogether) {
+  request_.token = "wrong";
+  for (int i = 0; i < static_cast<int>(WrongTokenLimit::kBurst); ++i) {
+    request_.peer = absl::StrCat("2001:db8:0:7::", i);
+    EXPECT_EQ(Ask("GET", "/secret").status, 401u) << i;
+  }
+  request_.peer = "2001:db8:0:7:a::";
+  EXPECT_EQ(Ask("GET", "/secret").status, 429u);
+  request_.peer = "2001:db8:0:8::";
+  EXPECT_EQ(Ask("GET", "/secret").status, 401u) << "another network";
+}
+
 TEST_F(StatusSiteTest, PagesAllowNothingThatTheyDoNotNeed) {
   std::vector<std::string> paths = {"/login"};
   for (const PageFile& file : PageFiles()) {

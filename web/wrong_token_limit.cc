@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text/client_network.h"
+
 namespace farandole {
 
 double WrongTokenLimit::Debt::Left(absl::Time now) const {
@@ -9,18 +11,19 @@ double WrongTokenLimit::Debt::Left(absl::Time now) const {
 }
 
 bool WrongTokenLimit::MayTry(const std::string& peer, absl::Time now) const {
-  const auto found = debts_.find(peer);
+  const auto found = debts_.find(ClientNetwork(peer));
   return found == debts_.end() || found->second.Left(now) <= kBurst - 1;
 }
 
 void WrongTokenLimit::CountWrong(const std::string& peer, absl::Time now) {
-  if (debts_.size() >= kMostPeers && !debts_.contains(peer)) {
+  const std::string client = ClientNetwork(peer);
+  if (debts_.size() >= kMostPeers && !debts_.contains(client)) {
     const auto least = std::min_element(debts_.begin(), debts_.end(), [&](const auto& a, const auto& b) {
       return a.second.Left(now) < b.second.Left(now);
     });
     debts_.erase(least);
   }
-  Debt& debt = debts_[peer];
+  Debt& debt = debts_[client];
   debt.count = debt.Left(now) + 1;
   debt.at = now;
 }

@@ -10,7 +10,7 @@
 namespace farandole {
 
 // How often a client may show a token that is not known: 20 times at once, and once a second in the long run. A client
-// is an address; behind a proxy all are one. Pure. Owned by SignIn.
+// is an address, or an IPv6 network (ClientNetwork); behind a proxy all are one. Pure. Owned by SignIn.
 class WrongTokenLimit {
  public:
   static constexpr double kBurst = 20;

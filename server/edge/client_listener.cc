@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/steady_time.h"
+#include "base/text/client_network.h"
 #include "base/text/percent_text.h"
 
 namespace farandole {
@@ -44,6 +45,7 @@ constexpr unsigned kUserTimeoutMs = 10'000;
 struct Peer {
   // As gRPC names it.
   std::string name;
+  // Its ClientNetwork.
   std::string address;
 };
 
@@ -59,7 +61,7 @@ Peer Describe(const sockaddr_storage& storage) {
   }
   inet_ntop(AF_INET6, &six.sin6_addr, text, sizeof(text));
   const std::string scope = six.sin6_scope_id == 0 ? "" : absl::StrCat("%", six.sin6_scope_id);
-  return {absl::StrCat("ipv6:[", text, scope, "]:", ntohs(six.sin6_port)), text};
+  return {absl::StrCat("ipv6:[", text, scope, "]:", ntohs(six.sin6_port)), ClientNetwork(text)};
 }
 
 bool HasIpv6() {

@@ -26,7 +26,7 @@ struct ClientListenerOptions {
   absl::Duration token_deadline = absl::Seconds(10);
   // A connection without a token that is older than this gives its place to the next one.
   absl::Duration patience = absl::Seconds(1);
-  // Most connections without a token, of one address and of all.
+  // Most connections without a token, of one address (of IPv6 one ClientNetwork) and of all.
   size_t most_strangers_of_address = 256;
   size_t most_strangers = 1024;
   // Most connections that wait for such a place; beyond them the one that has waited for the longest is closed.

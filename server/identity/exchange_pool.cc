@@ -1,6 +1,7 @@
 #include "server/identity/exchange_pool.h"
 
 #include "base/quiet_thread.h"
+#include "base/text/client_network.h"
 
 namespace farandole {
 
@@ -21,7 +22,8 @@ void ExchangePool::Stop() {
   }
 }
 
-bool ExchangePool::Add(const std::string& address, std::function<void()> task) {
+bool ExchangePool::Add(const std::string& peer, std::function<void()> task) {
+  const std::string address = ClientNetwork(peer);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto own = of_address_.find(address);
   if (is_stopping_ || count_ >= bounds_.most || (own != of_address_.end() && own->second >= bounds_.most_of_address))

@@ -17,7 +17,7 @@
 namespace farandole {
 
 // A few threads that wait for others' answers, so that no serving thread does. The tasks that strangers can cause
-// have bounds: of one address, and of all. Owned by the one that adds work; any thread.
+// have bounds: of one ClientNetwork, and of all. Owned by the one that adds work; any thread.
 class ExchangePool {
  public:
   struct Bounds {
@@ -33,7 +33,7 @@ class ExchangePool {
   // Takes no task any more, and runs those that it has to their ends: each is run once.
   void Stop();
   // False: a bound is reached, or it is stopping, and the task is dropped.
-  bool Add(const std::string& address, std::function<void()> task);
+  bool Add(const std::string& peer, std::function<void()> task);
 
  private:
   void Run();
@@ -43,6 +43,7 @@ class ExchangePool {
   std::condition_variable changed_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   size_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  // By ClientNetwork.
   std::map<std::string, size_t> of_address_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::pair<std::string, std::function<void()>>> waiting_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/secrets/secrets.h"
 #include "base/sha256.h"
+#include "base/text/client_network.h"
 #include "base/text/percent_text.h"
 #include "base/text/plain_text.h"
 #include "nlohmann/json.hpp"
@@ -87,7 +88,7 @@ HttpReply SignInFlow::Refuse(const IssuerConfig& issuer, unsigned status, const 
 }
 
 // Those that have waited for too long go, and the oldest of an address, or of all, that has too many.
-void SignInFlow::MakeRoom(const std::string& peer) {
+void SignInFlow::MakeRoom(const std::string& client) {
   const absl::Time now = clock_();
   size_t own = 0;
   auto oldest = pending_.end(), oldest_own = pending_.end();
@@ -97,7 +98,7 @@ void SignInFlow::MakeRoom(const std::string& peer) {
       continue;
     }
     if (oldest == pending_.end() || one->second.since < oldest->second.since) oldest = one;
-    if (one->second.peer == peer) {
+    if (one->second.client == client) {
       ++own;
       if (oldest_own == pending_.end() || one->second.since < oldest_own->second.since) oldest_own = one;
     }
@@ -115,9 +116,10 @@ HttpReply SignInFlow::Begin(const HttpRequest& request) {
   if (issuer == nullptr) return sign_in_->FormWith(404, "There is no identity provider of this name.");
   const absl::StatusOr<SignInPlaces> places = tokens_->SignInPlacesOf(issuer->name);
   if (!places.ok()) return Refuse(*issuer, 503, "unavailable", std::string(places.status().message()));
-  MakeRoom(request.peer);
+  const std::string client = ClientNetwork(request.peer);
+  MakeRoom(client);
   const std::string state = NewSecret(), cookie = NewSecret();
-  const Pending pending = {issuer, request.peer, Sha256(cookie), NewSecret(), NewSecret(), clock_()};
+  const Pending pending = {issuer, client, Sha256(cookie), NewSecret(), NewSecret(), clock_()};
   const std::string query = FormOf({{"response_type", "code"},
                                     {"client_id", issuer->sign_in->client_id},
                                     {"redirect_uri", RedirectOf(*issuer)},

@@ -44,7 +44,8 @@ class SignInFlow {
   // A browser that was led to its provider.
   struct Pending {
     const IssuerConfig* issuer = nullptr;
-    std::string peer;
+    // Its ClientNetwork.
+    std::string client;
     // SHA-256 of the secret in the browser's cookie.
     std::string cookie_sha256;
     std::string nonce;
@@ -57,7 +58,7 @@ class SignInFlow {
   // On a thread of the pool: asks the provider, and has the token examined.
   absl::StatusOr<Access> Exchange(const Pending& pending, const std::string& code) const;
   const IssuerConfig* IssuerOf(const std::string& path) const;
-  void MakeRoom(const std::string& peer);
+  void MakeRoom(const std::string& client);
   // The browser's, which is used up. Nothing: this browser has begun no such sign-in.
   std::optional<Pending> Take(const std::string& state, const std::string& cookie);
   HttpReply Refuse(const IssuerConfig& issuer, unsigned status, const char* result, const std::string& sentence);

@@ -230,6 +230,10 @@ TEST_F(SignInFlowTest, ThoseWhoBeginAndDoNotComeBackKeepNobodyOut) {
   const std::string own = request_.sign_in;
   request_.peer = "10.0.0.66";
   for (int i = 0; i < 2000; ++i) Ask("/sign-in/corp");
+  for (int i = 0; i < 2000; ++i) {
+    request_.peer = absl::StrCat("2001:db8:0:7::", i);
+    Ask("/sign-in/corp");
+  }
   request_.peer = "10.0.0.7";
   request_.sign_in = own;
   EXPECT_EQ(Ask("/sign-in/corp/done", query).status, 200u);
@@ -254,6 +258,17 @@ TEST(ExchangePoolTest, HasABoundForEachAddressAndForAll) {
     EXPECT_FALSE(pool.Add("a", task));
   }
   EXPECT_EQ(run, 3);
+}
+
+TEST(ExchangePoolTest, AnIpv6NetworkIsOneAddress) {
+  absl::Notification go;
+  ExchangePool pool({1, 3, 2});
+  const auto task = [&] { go.WaitForNotification(); };
+  EXPECT_TRUE(pool.Add("2001:db8:0:7::1", task));
+  EXPECT_TRUE(pool.Add("2001:db8:0:7::2", task));
+  EXPECT_FALSE(pool.Add("2001:db8:0:7::3", task));
+  EXPECT_TRUE(pool.Add("2001:db8:0:8::1", task));
+  go.Notify();
 }
 
 }  // namespace

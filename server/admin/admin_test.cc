@@ -47,6 +47,24 @@ TEST(AnswerLedgerTest, ACallIsCarriedOutOnceAndRememberedByTheNextLedger) {
   EXPECT_FALSE(ledger->Begin(CallWithKey("k/1")).value());
 }
 
+TEST(AnswerLedgerTest, NoTwoCallsBeginAtTheSameTimeAlsoOverARestart) {
+  const std::unique_ptr<Store> store = MakeMemoryStore();
+  int64_t last = 0;
+  for (int life = 0; life < 2; ++life) {
+    const auto ledger = AnswerLedger::Load(store.get()).value();
+    for (int i = 0; i < 100; ++i) {
+      const AdminCall call = CallWithKey(absl::StrCat(life, "/", i));
+      EXPECT_EQ(ledger->BeganUnixMs(call), 0);
+      ASSERT_TRUE(ledger->Begin(call).value());
+      EXPECT_GT(ledger->BeganUnixMs(call), last);
+      last = ledger->BeganUnixMs(call);
+      ASSERT_TRUE(FinishNow(ledger.get(), call).ok());
+    }
+  }
+  const auto ledger = AnswerLedger::Load(store.get()).value();
+  EXPECT_EQ(ledger->BeganUnixMs(CallWithKey("1/99")), last);
+}
+
 TEST(AnswerLedgerTest, AnAbandonedCallMayBeTriedAgain) {
   const std::unique_ptr<Store> store = MakeMemoryStore();
   const auto ledger = AnswerLedger::Load(store.get()).value();
@@ -210,6 +228,27 @@ TEST_F(TokenRegistrarTest, ARepeatedCallGivesTheSameTokenAndTheStoreHasOnlyHashe
   const std::string secret = made->token().substr(made->token().size() - 43);
   const std::vector<StoreRow> rows = ScanAndWait(store_.get(), "").value();
   for (const StoreRow& row : rows) EXPECT_THAT(row.value, ::testing::Not(HasSubstr(secret))) << row.key;
+}
+
+TEST_F(TokenRegistrarTest, ARevokedTokenDoesNotComeBackByTheSameCallAfterItsAnswerIsForgotten) {
+  const auto forget = [this] { EXPECT_GT(ledger_->ForgetBefore(absl::Now() + absl::Hours(1), 100), 0u); };
+  const auto leaked = Create(Root(), v1::LAUNCHER, "k");
+  ASSERT_TRUE(leaked.ok()) << leaked.status();
+  ASSERT_TRUE(Revoke(Root(), leaked->about().id(), "r").ok());
+  forget();
+  const auto again = Create(Root(), v1::LAUNCHER, "k");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_NE(again->about().id(), leaked->about().id());
+  EXPECT_TRUE(tenants_.Authenticate(again->token()).ok());
+  EXPECT_FALSE(tenants_.Authenticate(leaked->token()).ok());
+  EXPECT_NE(tenants_.tokens().Find(leaked->about().id())->about().revoked_unix_ms(), 0);
+
+  const std::string id = again->about().id();
+  const std::string first = Rotate(Root(), id, "r1")->token();
+  ASSERT_TRUE(Rotate(Root(), id, "r2").ok());
+  forget();
+  EXPECT_NE(Rotate(Root(), id, "r1")->token(), first);
+  EXPECT_FALSE(tenants_.Authenticate(first).ok());
 }
 
 TEST_F(TokenRegistrarTest, NobodyGivesMoreThanHeHas) {

@@ -41,6 +41,7 @@ absl::StatusOr<std::unique_ptr<AnswerLedger>> AnswerLedger::Load(Store* store) {
     if (parts.size() != 3 || !entry.record.ParseFromString(row.value)) {
       return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not an AnswerRecord"));
     }
+    ledger->last_began_unix_ms_ = std::max(ledger->last_began_unix_ms_, entry.record.at_unix_ms());
     ledger->entries_[{parts[1], absl::HexStringToBytes(parts[2])}] = std::move(entry);
   }
   return ledger;
@@ -57,7 +58,8 @@ absl::StatusOr<bool> AnswerLedger::Begin(const AdminCall& call) {
   if (is_new) {
     record.set_call(call.call);
     record.set_request_sha256(call.request_sha256);
-    record.set_at_unix_ms(absl::ToUnixMillis(absl::Now()));
+    last_began_unix_ms_ = std::max(last_began_unix_ms_ + 1, absl::ToUnixMillis(absl::Now()));
+    record.set_at_unix_ms(last_began_unix_ms_);
     return true;
   }
   if (record.call() != call.call || record.request_sha256() != call.request_sha256) {
@@ -70,6 +72,12 @@ absl::StatusOr<bool> AnswerLedger::Begin(const AdminCall& call) {
         absl::StrCat("a ", call.call, " with this idempotency_key is being carried out; retry"));
   }
   return false;
+}
+
+int64_t AnswerLedger::BeganUnixMs(const AdminCall& call) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = entries_.find({call.tenant, call.idempotency_key});
+  return found == entries_.end() ? 0 : found->second.record.at_unix_ms();
 }
 
 std::string AnswerLedger::ResponseTo(const AdminCall& call) const {

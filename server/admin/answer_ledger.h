@@ -31,6 +31,8 @@ struct AdminCall {
   // The call's name and the SHA-256 of its request.
   std::string call;
   std::string request_sha256;
+  // When it began (AnswerLedger::BeganUnixMs); 0: not known yet.
+  int64_t began_unix_ms = 0;
 };
 
 // A call of `access`. Its token is part of the request, so that no caller is told the answer to another one's call.
@@ -50,6 +52,9 @@ class AnswerLedger {
   //   INVALID_ARGUMENT  the key is not 1 to 64 bytes, or was used for another request
   //   UNAVAILABLE       a call with this key is being carried out; retry
   absl::StatusOr<bool> Begin(const AdminCall& call);
+  // When a call that Begin has taken began, in Unix milliseconds. It is kept with the answer, so that a repeated call began
+  // when the first one did; no two calls begin at the same one. 0: there is no such call.
+  int64_t BeganUnixMs(const AdminCall& call) const;
   // Makes `changes` and the call's answer durable together; `done` is called on the store's thread. Errors:
   // UNAVAILABLE; the call is as if it had not begun.
   void Finish(const AdminCall& call, StoreBatch changes, std::function<void(absl::Status)> done,
@@ -82,6 +87,8 @@ class AnswerLedger {
   Store* const store_;
   mutable absl::Mutex mutex_;
   absl::btree_map<Key, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  // Of all calls the last.
+  int64_t last_began_unix_ms_ ABSL_GUARDED_BY(mutex_) = 0;
   // 0: to be acquired (anew, after a failed commit).
   uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -46,9 +46,10 @@ absl::Status TenantRegistrar::EnsureDefaultTenant() {
 
 void TenantRegistrar::Create(const Access& caller, const v1::CreateTenantRequest& request,
                              std::function<void(absl::StatusOr<v1::CreateTenantResponse>)> done) {
-  const AdminCall call = CallOf(caller, request.idempotency_key(), "CreateTenant", request.SerializeAsString());
+  AdminCall call = CallOf(caller, request.idempotency_key(), "CreateTenant", request.SerializeAsString());
   const absl::StatusOr<bool> is_new = ledger_->Begin(call);
   if (!is_new.ok()) return done(is_new.status());
+  call.began_unix_ms = ledger_->BeganUnixMs(call);
   v1::Token about;
   about.set_tenant(request.tenant());
   about.set_role(v1::ADMIN);

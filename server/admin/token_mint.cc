@@ -14,7 +14,8 @@ constexpr size_t kIdBytes = 8;
 
 std::string TokenMint::Draw(const Access& caller, const AdminCall& call, const std::string& what) const {
   return HmacSha256(key_, absl::StrCat(what, "/", caller.token_id, "/", call.tenant, "/", call.call, "/",
-                                       absl::BytesToHexString(call.request_sha256), "/", call.idempotency_key));
+                                       absl::BytesToHexString(call.request_sha256), "/", call.began_unix_ms, "/",
+                                       call.idempotency_key));
 }
 
 TokenMint::Made TokenMint::Make(const Access& caller, const AdminCall& call, v1::Token about, absl::Duration lifetime,

@@ -14,8 +14,9 @@ namespace farandole {
 inline constexpr char kDefaultTenant[] = "default";
 
 // Makes the tokens of calls. A token follows from a key of the coordinator, the caller, and the call with its
-// idempotency key, so that a repeated call gives the same token although only its hash is kept, and no holder of a
-// token can find another. Any thread.
+// idempotency key and the time when it began, so that a repeated call gives the same token although only its hash is
+// kept, and no holder of a token can find another. Where the call's answer is forgotten, the same call begins anew, and
+// gives another token: one that was revoked does not come back. Any thread.
 class TokenMint {
  public:
   // `key`: at least 32 random bytes.

@@ -132,9 +132,10 @@ void TokenRegistrar::Create(const Access& caller, const v1::CreateTokenRequest& 
                             std::function<void(absl::StatusOr<v1::CreateTokenResponse>)> done) {
   const std::string tenant = request.tenant().empty() ? caller.tenant : request.tenant();
   if (absl::Status status = CheckCreate(caller, tenant, request); !status.ok()) return done(status);
-  const AdminCall call = CallOf(caller, request.idempotency_key(), "CreateToken", request.SerializeAsString());
+  AdminCall call = CallOf(caller, request.idempotency_key(), "CreateToken", request.SerializeAsString());
   const absl::StatusOr<bool> is_new = ledger_->Begin(call);
   if (!is_new.ok()) return done(is_new.status());
+  call.began_unix_ms = ledger_->BeganUnixMs(call);
   v1::Token about;
   about.set_tenant(tenant);
   about.set_role(request.role());
@@ -194,9 +195,10 @@ void TokenRegistrar::Rotate(const Access& caller, const v1::RotateTokenRequest& 
   absl::Status status = found.status();
   if (status.ok()) status = CheckSeconds("overlap_seconds", request.overlap_seconds(), kMostOverlapDays);
   if (!status.ok()) return done(status);
-  const AdminCall call = CallOf(caller, request.idempotency_key(), "RotateToken", request.SerializeAsString());
+  AdminCall call = CallOf(caller, request.idempotency_key(), "RotateToken", request.SerializeAsString());
   const absl::StatusOr<bool> is_new = ledger_->Begin(call);
   if (!is_new.ok()) return done(is_new.status());
+  call.began_unix_ms = ledger_->BeganUnixMs(call);
   v1::RotateTokenResponse response;
   response.set_token(mint_->Renew(caller, call, request.id()));
   if (!*is_new) {
@@ -244,9 +246,10 @@ void TokenRegistrar::Revoke(const Access& caller, const v1::RevokeTokenRequest& 
                             std::function<void(absl::StatusOr<v1::RevokeTokenResponse>)> done) {
   absl::StatusOr<v1::TokenRecord> found = FindFor(caller, request.id());
   if (!found.ok()) return done(found.status());
-  const AdminCall call = CallOf(caller, request.idempotency_key(), "RevokeToken", request.SerializeAsString());
+  AdminCall call = CallOf(caller, request.idempotency_key(), "RevokeToken", request.SerializeAsString());
   const absl::StatusOr<bool> is_new = ledger_->Begin(call);
   if (!is_new.ok()) return done(is_new.status());
+  call.began_unix_ms = ledger_->BeganUnixMs(call);
   v1::RevokeTokenResponse response;
   if (!*is_new) {
     response.ParseFromString(ledger_->ResponseTo(call));

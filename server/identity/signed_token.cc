@@ -101,6 +101,11 @@ absl::Status ReadClaims(absl::string_view text, SignedToken* token) {
     if (!not_before.ok()) return not_before.status();
     token->not_before = *not_before;
   }
+  if (claims->contains("iat")) {
+    const absl::StatusOr<absl::Time> issued = TimeOf(*claims, "iat");
+    if (!issued.ok()) return issued.status();
+    token->issued = *issued;
+  }
   token->claims = *std::move(claims);
   return absl::OkStatus();
 }

@@ -2,6 +2,7 @@
 #define FARANDOLE_SERVER_IDENTITY_SIGNED_TOKEN_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct SignedToken {
   absl::Time expires;
   // The past where the token does not say.
   absl::Time not_before;
+  // When it was made; nullopt: the token does not say.
+  std::optional<absl::Time> issued;
   nlohmann::json claims;
 };
 

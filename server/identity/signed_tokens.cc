@@ -105,6 +105,10 @@ absl::Status SignedTokens::CheckClaims(const SignedToken& token, const std::stri
     return refuse("lifetime", absl::StrCat("is valid to ", UtcText(token.expires), ", and now is ", UtcText(now),
                                            ": at most an hour is taken"));
   }
+  if (token.issued.has_value() && token.expires > *token.issued + kMostSignedTokenLife + kSignedTokenSkew) {
+    return refuse("lifetime", absl::StrCat("was made at ", UtcText(*token.issued), " and is valid to ",
+                                           UtcText(token.expires), ": at most an hour is taken"));
+  }
   if (token.not_before > now + kSignedTokenSkew) {
     return refuse("not yet",
                   absl::StrCat("is not valid before ", UtcText(token.not_before), ", and now is ", UtcText(now)));

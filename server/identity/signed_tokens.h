@@ -23,7 +23,7 @@
 
 namespace farandole {
 
-// A token may not live longer than this from now on.
+// A token may not live longer than this: from now on, and from when it says that it was made.
 inline constexpr absl::Duration kMostSignedTokenLife = absl::Hours(1);
 // Clocks differ by less.
 inline constexpr absl::Duration kSignedTokenSkew = absl::Seconds(30);

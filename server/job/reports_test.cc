@@ -187,6 +187,20 @@ TEST_F(TimelineRecordTest, AllRanksAreToldAndTheirChunksAreKeptAndAnswered) {
   EXPECT_THAT(Order(true), HasSubstr("job mnist records a timeline already"));
 }
 
+TEST_F(TimelineRecordTest, EventsThatRanksDroppedAreCounted) {
+  Order(true);
+  for (const uint64_t dropped : {2, 5}) {
+    for (const StreamId stream : streams_) {
+      v1::WorkerMessage message;
+      message.mutable_timeline_chunk()->set_epoch(1);
+      message.mutable_timeline_chunk()->set_recording(1);
+      message.mutable_timeline_chunk()->set_dropped(dropped);
+      shell_.Step(MessageReceived{stream, message});
+    }
+    EXPECT_EQ(Get().dropped(), 2 * dropped);
+  }
+}
+
 TEST_F(TimelineRecordTest, ANumberBeyondAllAsksForTheNumberThatIsToCome) {
   Order(true);
   EXPECT_EQ(Get(std::numeric_limits<uint64_t>::max()).next(), 1u);

@@ -96,7 +96,7 @@ void TimelineRecord::Take(uint32_t rank, StreamId stream, const v1::TimelineChun
 }
 
 void TimelineRecord::Keep(uint32_t rank, const v1::TimelineChunk& chunk) {
-  dropped_[{chunk.epoch(), rank}] = chunk.dropped();
+  dropped_.Set(chunk.epoch(), rank, chunk.dropped());
   if (chunk.events() == 0) return;
   const v1::Member& member = job_.ledger.record().epoch().members(static_cast<int>(rank));
   v1::TimelinePart part;
@@ -126,7 +126,7 @@ void TimelineRecord::ForgetFirst() {
 
 void TimelineRecord::Clear() {
   while (!parts_.empty()) ForgetFirst();
-  dropped_.clear();
+  dropped_ = DroppedEvents();
   forgotten_ = 0;
   forget_at_ = absl::InfiniteFuture();
 }
@@ -172,7 +172,7 @@ void TimelineRecord::On(const TimelineFetched& event) {
   response.set_recording(recording_);
   response.set_is_on(is_on_);
   response.set_started_unix_ms(started_unix_ms_);
-  for (const auto& [whose, dropped] : dropped_) response.set_dropped(response.dropped() + dropped);
+  response.set_dropped(dropped_.Sum());
   response.set_forgotten(forgotten_);
   if (event.from == kNoTimelineParts) response.set_next(last_number_ + 1);
   size_t bytes = 0;

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "farandole/v1/timeline.pb.h"
+#include "server/job/members/dropped_events.h"
 #include "server/job/parts.h"
 #include "server/job/rules/event.h"
 
@@ -62,8 +62,7 @@ class TimelineRecord {
   std::deque<v1::TimelinePart> parts_;
   int64_t bytes_ = 0;
   uint64_t last_number_ = 0;
-  // By epoch and rank.
-  std::map<std::pair<uint64_t, uint32_t>, uint64_t> dropped_;
+  DroppedEvents dropped_;
   uint64_t forgotten_ = 0;
   // When nothing is kept any more: the job has ended an hour before.
   absl::Time forget_at_ = absl::InfiniteFuture();

@@ -4,11 +4,12 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from multiprocessing import AuthenticationError
 from typing import Any, Callable, List
 
 import pytest
-from farandole import _options, _run_exchange
+from farandole import _options, _run_peers
 from farandole._run_exchange import Exchange, Result, deliver, fetch
 
 unpickled: List[str] = []
@@ -113,14 +114,69 @@ def test_silent_peers_hold_few_threads_and_keep_no_worker_out(
     at(monkeypatch, int(exchange.address), exchange.key)
     deliver(Result(0, "value"))
     assert exchange.outcomes() == [Result(0, "value")]
-    assert threading.active_count() - before <= _run_exchange._MOST_UNPROVEN + 8
+    assert threading.active_count() - before <= _run_peers.MOST_SERVED + 8
     for peer in silent:
         peer.close()
 
 
 def test_a_silent_peer_is_left_after_a_while(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_run_exchange, "_PROOF_SECONDS", 1)
+    monkeypatch.setattr(_run_peers, "PROOF_SECONDS", 1)
     with socket.create_connection(("127.0.0.1", int(exchange.address))) as silent:
         silent.settimeout(10)
         while silent.recv(4096):  # the challenge, and then the end
             pass
+
+
+def test_a_peer_that_trickles_is_left_after_a_while(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_run_peers, "PROOF_SECONDS", 1)
+    begin = time.monotonic()
+    with socket.create_connection(("127.0.0.1", int(exchange.address))) as slow:
+        slow.sendall(struct.pack("!i", 200))
+        slow.settimeout(0.2)
+        is_open = True
+        while is_open and time.monotonic() < begin + 20:
+            try:
+                is_open = slow.recv(4096) != b""
+            except TimeoutError:
+                with contextlib.suppress(OSError):
+                    slow.send(b"x")
+            except ConnectionError:
+                is_open = False
+    assert not is_open and time.monotonic() < begin + 10
+
+
+def test_a_newcomer_takes_no_place_within_a_second(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_run_peers, "PATIENCE_SECONDS", 3600)
+    peers = [socket.create_connection(("127.0.0.1", int(exchange.address))) for _ in range(_run_peers.MOST_SERVED + 1)]
+    *served, newcomer = peers
+    for peer in peers:
+        peer.settimeout(20)
+    for peer in served:
+        assert peer.recv(4096), "the challenge"
+    newcomer.settimeout(0.5)
+    with pytest.raises(TimeoutError):
+        newcomer.recv(4096)
+    served[0].settimeout(0.1)
+    with pytest.raises(TimeoutError):
+        served[0].recv(4096)
+    # A place that is free goes to it.
+    served[1].close()
+    newcomer.settimeout(20)
+    assert newcomer.recv(4096), "the challenge"
+    for peer in peers:
+        peer.close()
+
+
+def test_a_crowd_of_one_address_keeps_no_worker_of_another_out(
+    exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_run_peers, "PATIENCE_SECONDS", 3)
+    where = ("127.0.0.1", int(exchange.address))
+    crowd = [socket.create_connection(where, source_address=("127.0.0.2", 0)) for _ in range(300)]
+    at(monkeypatch, int(exchange.address), exchange.key)
+    begin = time.monotonic()
+    deliver(Result(0, "value"))
+    assert exchange.outcomes() == [Result(0, "value")]
+    assert time.monotonic() < begin + 9, "it has waited behind the crowd, of which 64 go in 3 s"
+    for peer in crowd:
+        peer.close()

@@ -4,13 +4,9 @@ A worker connects to fetch the call, and again to deliver its outcome. Both side
 message comes from them, before anything is unpickled; what travels is not encrypted.
 """
 
-import collections
 import contextlib
 import hmac
-import os
 import secrets
-import socket
-import struct
 import sys
 import tempfile
 import threading
@@ -23,30 +19,16 @@ from multiprocessing.connection import (
     answer_challenge,
     deliver_challenge,
 )
-from typing import Any, Deque, Iterator, List, NamedTuple, Union
+from typing import Any, Iterator, List, NamedTuple, Union
 
 from . import _options
 from ._pickles import dumps, dumps_for_others, loads
+from ._run_peers import Newcomers
 from .exceptions import EpochEnded
 
 FETCH, DELIVER = b"fetch", b"deliver"
 
-# A peer has so long for its next bytes until it has proved that it knows the secret, and so many are waited for. One more
-# takes the place of the one that has been waited for the longest.
-_PROOF_SECONDS = 10
-_MOST_UNPROVEN = 64
 _MAC_BYTES = 32
-
-
-def _limit(connection: Connection, seconds: int) -> None:
-    """0: no limit."""
-    with _socket_of(connection) as peer:
-        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            peer.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", seconds, 0))
-
-
-def _socket_of(connection: Connection) -> socket.socket:
-    return socket.socket(fileno=os.dup(connection.fileno()))
 
 
 class _Proven:
@@ -141,7 +123,6 @@ class Exchange:
         self._call = dumps((sys.path, dumps_for_others(call)))
         self._outcomes: List[bytes] = []
         self._lock = threading.Lock()
-        self._unproven: Deque[Connection] = collections.deque()
         self._over = threading.Event()
         self._directory = tempfile.TemporaryDirectory(prefix="farandole-run-")
         if has_other_hosts:
@@ -150,9 +131,11 @@ class Exchange:
         else:
             self._listener = Listener(f"{self._directory.name}/socket", "AF_UNIX", backlog=128)
             self.address = str(self._listener.address)
+        self._newcomers = Newcomers(self._prove, self._answer)
         self._thread = threading.Thread(target=self._serve, name="farandole-run", daemon=True)
 
     def __enter__(self) -> "Exchange":
+        self._newcomers.start()
         self._thread.start()
         return self
 
@@ -160,6 +143,7 @@ class Exchange:
         self._over.set()
         _dial(self.address, "127.0.0.1").close()  # wakes the thread
         self._thread.join()
+        self._newcomers.stop()
         self._listener.close()
         self._directory.cleanup()
 
@@ -179,43 +163,24 @@ class Exchange:
             if self._over.is_set():
                 connection.close()
                 return
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            peer = self._listener.last_accepted
+            self._newcomers.add(connection, peer[0] if isinstance(peer, tuple) else "")
 
-    @contextlib.contextmanager
-    def _proving(self, connection: Connection) -> Iterator[None]:
-        """While the peer has not proved that it knows the secret."""
-        _limit(connection, _PROOF_SECONDS)
-        with self._lock:
-            self._unproven.append(connection)
-            if len(self._unproven) > _MOST_UNPROVEN:
-                # Its thread finds that the connection has ended.
-                with contextlib.suppress(OSError), _socket_of(self._unproven.popleft()) as oldest:
-                    oldest.shutdown(socket.SHUT_RDWR)
-        try:
-            yield
-        finally:
-            with self._lock, contextlib.suppress(ValueError):
-                self._unproven.remove(connection)
-        _limit(connection, 0)
+    def _prove(self, connection: Connection) -> None:
+        deliver_challenge(connection, self.key)
+        answer_challenge(connection, self.key)
 
     def _answer(self, connection: Connection) -> None:
-        try:
-            with connection:
-                with self._proving(connection):
-                    deliver_challenge(connection, self.key)
-                    answer_challenge(connection, self.key)
-                nonce = secrets.token_bytes(_MAC_BYTES)
-                connection.send_bytes(nonce)
-                proven = _Proven(connection, self.key, nonce)
-                if proven.receive(b"wish") == FETCH:
-                    proven.send(b"call", self._call)
-                    return
-                outcome = proven.receive(b"outcome")
-                with self._lock:
-                    self._outcomes.append(outcome)
-                connection.send_bytes(b"")  # the worker may end
-        except (AuthenticationError, EOFError, OSError):
-            pass  # no worker of ours, or one that has died: the launcher tells of it
+        nonce = secrets.token_bytes(_MAC_BYTES)
+        connection.send_bytes(nonce)
+        proven = _Proven(connection, self.key, nonce)
+        if proven.receive(b"wish") == FETCH:
+            proven.send(b"call", self._call)
+            return
+        outcome = proven.receive(b"outcome")
+        with self._lock:
+            self._outcomes.append(outcome)
+        connection.send_bytes(b"")  # the worker may end
 
 
 def _dial(address: str, host: str) -> Connection:

@@ -182,6 +182,33 @@ TEST_F(TokenTest, AnExpiredTokenEndsItsStreamsAndNotTheRunsThatItLaunched) {
   Leave(launched);
 }
 
+TEST_F(TokenTest, ARotationEndsNothingThatTheOldSecretHasBegun) {
+  Start();
+  const std::string admin = MakeTenant("team");
+  const v1::CreateTokenResponse old = MakeToken(admin, v1::LAUNCHER);
+  const std::string credential = CredentialOf("launched", old.token());
+  const auto launched = Train("launched", 1, credential);
+  const auto by_hand = Train("by-hand", 1, old.token());
+  v1::RotateTokenRequest rotate;
+  rotate.set_id(old.about().id());
+  rotate.set_idempotency_key("rotate");
+  const auto renewed = ClientOf(admin).RotateToken(rotate);
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  EXPECT_EQ(ClientOf(old.token()).ListJobs().status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_TRUE(ClientOf(renewed->token()).ListJobs().ok());
+  // Longer than the end of a revoked token's streams takes.
+  const absl::Time end = absl::Now() + kSoon;
+  for (int i = 0; absl::Now() < end; ++i) {
+    AgreeOn(absl::StrCat("grad/", i), launched);
+    AgreeOn(absl::StrCat("grad/", i), by_hand);
+  }
+  Leave(launched);
+  Leave(by_hand);
+  // The token's own: the same id has the new secret.
+  ASSERT_TRUE(Revoke(admin, old.about().id()).ok());
+  EXPECT_EQ(ClientOf(renewed->token()).ListJobs().status().code(), absl::StatusCode::kUnauthenticated);
+}
+
 TEST_F(TokenTest, ALauncherEndsItsOwnJobsOnly) {
   Start();
   const std::string admin = MakeTenant("team");

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "absl/random/random.h"
@@ -15,9 +17,16 @@ namespace {
 // At a token for a checkpoint, where other jobs write into the same directory.
 constexpr int kMostAttempts = 8;
 
-// Removes a file that the catalogue does not name any more. A file that cannot be removed stays and does no harm.
-void RemoveReplaced(const std::string& path) {
-  if (path.empty()) return;
+// Removes a file that the catalogue does not name any more, if it is in the directory of `written`, which took its place:
+// the catalogue has what workers of the job's earlier runs, perhaps other users', said, and must not lead this process
+// to files elsewhere. A file that is not removed stays and does no harm.
+void RemoveReplaced(const std::string& replaced, const std::string& written) {
+  const std::filesystem::path old_path(replaced), new_path(written);
+  std::error_code error;
+  const bool is_beside = std::filesystem::equivalent(old_path.parent_path(), new_path.parent_path(), error);
+  if (error || !is_beside || old_path.filename() == new_path.filename()) return;
+  // By the name of the directory that this process has written to itself: the other one may be a link that changes.
+  const std::string path = (new_path.parent_path() / old_path.filename()).string();
   unlink(path.c_str());
   unlink(ManifestPath(path).c_str());
 }
@@ -95,7 +104,7 @@ absl::StatusOr<std::string> CheckpointSession::Commit() {
   absl::StatusOr<v1::Checkpoint> finished = writer.Finish(job_, epoch_);
   if (!finished.ok()) return TellFailure(finished.status());
   if (link_ == nullptr) {
-    for (const std::string& path : replaced_) RemoveReplaced(path);
+    for (const std::string& path : replaced_) RemoveReplaced(path, finished->path());
     return finished->path();
   }
   v1::CommitCheckpointRequest request;
@@ -106,7 +115,7 @@ absl::StatusOr<std::string> CheckpointSession::Commit() {
   absl::StatusOr<v1::CommitCheckpointResponse> committed = link_->conversation().CommitCheckpoint(request);
   if (!committed.ok()) return Settle(std::move(request), committed.status(), &writer);
   link_->checkpoint_wish().Forget(wanted_);
-  RemoveReplaced(committed->replaced_path());
+  RemoveReplaced(committed->replaced_path(), writer.final_path());
   return committed->checkpoint().path();
 }
 

@@ -266,5 +266,51 @@ TEST_F(CheckpointSessionTest, WithoutACoordinatorAWriterReplacesOnlyWhatItWasGra
   }
 }
 
+// The catalogue has what others have told the coordinator: a worker of an earlier run may have committed any path.
+TEST_F(CheckpointSessionTest, AReplacedFileGoesOnlyFromTheDirectoryOfItsSuccessor) {
+  const std::string elsewhere = directory_ + "/elsewhere";
+  std::filesystem::create_directory(elsewhere);
+  std::filesystem::create_directory_symlink(directory_, directory_ + "/link");
+  // As the catalogue names the file that is replaced, and whether that goes.
+  const std::vector<std::pair<std::string, bool>> cases = {{elsewhere, false},
+                                                           {directory_ + "/gone", false},
+                                                           {directory_, true},
+                                                           {directory_ + "/link", true},
+                                                           {elsewhere + "/..", true}};
+  for (const auto& [named, goes] : cases) {
+    const int64_t step = ++step_;
+    std::string file;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      v1::BeginCheckpointRequest begin;
+      begin.set_epoch(1);
+      begin.set_incarnation("earlier");
+      begin.set_name("model");
+      begin.set_step(step);
+      begin.set_idempotency_key(absl::StrCat("earlier ", step));
+      const auto granted = gate_->Begin(begin, {1, true, "earlier"}, &writes_);
+      ASSERT_TRUE(granted.ok()) << granted.status();
+      file = absl::StrCat("victim.t", granted->token(), ".pt");
+      v1::CommitCheckpointRequest commit;
+      commit.set_incarnation("earlier");
+      commit.mutable_checkpoint()->set_name("model");
+      commit.mutable_checkpoint()->set_step(step);
+      commit.mutable_checkpoint()->set_token(granted->token());
+      commit.mutable_checkpoint()->set_path(absl::StrCat(named, "/", file));
+      commit.mutable_checkpoint()->set_sha256(std::string(32, 's'));
+      const auto committed = gate_->Commit(commit, {1, true, "earlier"}, absl::Now(), &writes_);
+      ASSERT_TRUE(committed.ok()) << committed.status();
+    }
+    const std::string path = absl::StrCat(std::filesystem::exists(named) ? named : directory_, "/", file);
+    for (const std::string& made : {path, ManifestPath(path)}) std::ofstream(made) << "somebody's";
+    --step_;
+    const absl::StatusOr<std::string> written = Save(/*replace=*/true);
+    ASSERT_TRUE(written.ok()) << written.status();
+    EXPECT_TRUE(std::filesystem::exists(*written)) << named;
+    EXPECT_EQ(std::filesystem::exists(path), !goes) << named;
+    EXPECT_EQ(std::filesystem::exists(ManifestPath(path)), !goes) << named;
+  }
+}
+
 }  // namespace
 }  // namespace farandole

@@ -78,6 +78,14 @@ class CoordinatorQueueTest : public CoordinatorFixture {
       seen = answer->queue().serial();
     }
   }
+  v1::CreateTokenResponse MakeLauncher() {
+    v1::CreateTokenRequest request;
+    request.set_role(v1::LAUNCHER);
+    request.set_idempotency_key(absl::StrCat("token ", ++keys_));
+    const auto made = Team().CreateToken(request);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? *made : v1::CreateTokenResponse();
+  }
   absl::Status Abort(const TestClient& client, const std::string& job, const std::string& reason) {
     v1::AbortJobRequest request;
     request.set_job(job);
@@ -271,6 +279,46 @@ TEST_F(CoordinatorQueueTest, ALargerQuotaStartsThoseThatWait) {
   EXPECT_EQ(tenants->tenants(0).workers(), 4u);
   EXPECT_EQ(tenants->tenants(0).queued_jobs(), 1u);
   EXPECT_EQ(tenants->tenants(0).queued_workers(), 1u);
+}
+
+TEST_F(CoordinatorQueueTest, APlaceAndAClaimAreTheirLaunchersAlsoWhereOthersKnowTheNonce) {
+  const v1::CreateTokenResponse alice = MakeLauncher(), bob = MakeLauncher();
+  const auto has_room = ClientOf(alice.token()).CreateJob(LaunchOf("first", 2));
+  ASSERT_TRUE(has_room.ok()) << has_room.status();
+  ASSERT_TRUE(ClientOf(alice.token()).CreateJob(LaunchOf("second", 2))->has_queue());
+  for (const char* job : {"first", "second"}) {
+    v1::CreateJobRequest part = LaunchOf(job, 2);
+    part.mutable_launch()->set_nonce("another launch's nonce");
+    part.set_attach(true);
+    const auto taken = ClientOf(bob.token()).CreateJob(part);
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    EXPECT_EQ(taken->launch().who(), absl::StrCat("the owner of ", job));
+    EXPECT_EQ(taken->launch().nonce(), "");
+    // A credential shows it all the same.
+    v1::CreateJobRequest stolen = LaunchOf(job, 2);
+    EXPECT_FALSE(ClientOf(bob.token()).CreateJob(stolen).ok()) << "he renews it";
+    stolen.set_release(true);
+    for (const bool attach : {false, true}) {
+      stolen.set_attach(attach);
+      const absl::Status refused = ClientOf(bob.token()).CreateJob(stolen).status();
+      EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+      EXPECT_THAT(refused.message(),
+                  HasSubstr(absl::StrCat("job ", job, ": the launch with this nonce is of token ", alice.about().id(),
+                                         ", and this call is by token ", bob.about().id())));
+    }
+  }
+  EXPECT_THAT(Listed(), ElementsAre("second queued"));
+  v1::CreateJobRequest other = LaunchOf("first", 2);
+  other.mutable_launch()->set_nonce("another launch's nonce");
+  EXPECT_EQ(ClientOf(bob.token()).CreateJob(other).status().code(), absl::StatusCode::kAlreadyExists);
+  const auto renewed = ClientOf(alice.token()).CreateJob(LaunchOf("first", 2));
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  EXPECT_EQ(renewed->token(), has_room->token());
+  EXPECT_FALSE(renewed->launch().nonce().empty()) << "her launcher goes on with it";
+  v1::CreateJobRequest release = LaunchOf("second", 2);
+  release.set_release(true);
+  EXPECT_TRUE(ClientOf(alice.token()).CreateJob(release).ok());
+  EXPECT_THAT(Listed(), IsEmpty());
 }
 
 TEST_F(CoordinatorQueueTest, ALauncherWhoseCoordinatorStopsAsksAgain) {

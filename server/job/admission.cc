@@ -1,5 +1,7 @@
 #include "server/job/admission.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/text/time_text.h"
@@ -33,19 +35,22 @@ std::string DescribeLaunch(const v1::Launch& launch) {
 absl::StatusOr<v1::Launch> Admission::Claim(const v1::CreateJobRequest& request) {
   if (absl::Status status = CheckCreateJob(request); !status.ok()) return status;
   const std::string& nonce = request.launch().nonce();
-  if (request.release()) {
-    if (claim_.nonce() == nonce) claimed_at_ = absl::InfinitePast();
-    return request.launch();
-  }
-  const v1::Launch* holder = Holder();
-  if (holder != nullptr && holder->nonce() != nonce) {
+  const v1::Launch& last = ledger_.record().launch();
+  const v1::Launch* holder = request.release() ? nullptr : Holder();
+  if (holder != nullptr && !IsSameLaunch(*holder, request.launch())) {
     if (request.attach()) return *holder;
     return absl::AlreadyExistsError(
         absl::StrCat("job ", ledger_.name(), " is ", DescribeLaunch(*holder), "; this is another launch, by ",
                      Plain(request.launch().who(), kMostWho),
                      ": give the job another name (--job), or take part in that run (--attach)"));
   }
-  const v1::Launch& last = ledger_.record().launch();
+  for (const v1::Launch* known : {&std::as_const(claim_), &last}) {
+    if (absl::Status status = CheckNonce(ledger_.name(), *known, request.launch()); !status.ok()) return status;
+  }
+  if (request.release()) {
+    if (claim_.nonce() == nonce) claimed_at_ = absl::InfinitePast();
+    return request.launch();
+  }
   // Its workers have begun a run, which goes on, or is over and leaves the name to others.
   if (last.nonce() == nonce && (IsAnybodyThere() || !job_.IsOngoing())) return last;
   if (last.nonce() == nonce) claim_ = last;

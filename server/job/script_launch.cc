@@ -41,6 +41,7 @@ void Script::Claim(const Arguments& arguments) {
   event.request.mutable_launch()->set_nonce(NonceOf(arguments.subject));
   event.request.mutable_launch()->set_who(arguments.Text("who", absl::StrCat(arguments.subject, " on a")));
   event.request.mutable_launch()->set_traceparent(arguments.Text("traceparent"));
+  event.request.mutable_launch()->set_token_id(arguments.Text("token"));
   if (arguments.Has("queued")) {
     const absl::Time came = shell_->now() - arguments.Duration("queued", absl::ZeroDuration());
     event.request.mutable_launch()->set_queued_unix_ms(absl::ToUnixMillis(came));

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/steady_time.h"
 #include "server/job/rules/bounds.h"
+#include "server/job/rules/own_launch.h"
 #include "server/job/rules/wording.h"
 #include "server/queue/queued_job.h"
 #include "spdlog/spdlog.h"
@@ -263,7 +264,10 @@ void LaunchQueue::Enqueue(const JobKey& key, const v1::CreateJobRequest& request
 void LaunchQueue::CallAgain(const JobKey& key, Entry* entry, const v1::CreateJobRequest& request, Waiter waiter,
                             Calls* calls) {
   const v1::Launch& launch = entry->record.launch();
-  const bool is_own = launch.nonce() == request.launch().nonce();
+  const bool is_own = IsSameLaunch(launch, request.launch());
+  const absl::Status named = CheckNonce(key.job, launch, request.launch());
+  if (!named.ok() && (request.release() || !request.attach()))
+    return AnswerLater(std::move(waiter.finish), named, {}, calls);
   if (!is_own && !request.attach()) {
     const absl::Status status = absl::AlreadyExistsError(
         absl::StrCat("job ", key.job, " waits in the queue, launched by ", Plain(launch.who(), kMostWho),

@@ -74,6 +74,8 @@ RunClaim::~RunClaim() {
 
 void RunClaim::Renew() {
   while (!over_.WaitFor(kRenewal)) {
+    // A launch that takes part in the run of another token's launch has its name from that, which renews it.
+    if (request_.launch().nonce().empty()) continue;
     // A coordinator that is away, or has given the name to another launch meanwhile, tells the workers when they join.
     (void)session_.CreateJob(request_, absl::ZeroDuration(), [this] { return over_.WaitFor(absl::ZeroDuration()); });
   }

@@ -12,4 +12,14 @@ absl::Status CheckOwnLaunch(const std::string& job, const v1::Launch& launch, co
                    ", and token ", only_of_token, " is of a launcher, which may change its own jobs only"));
 }
 
+bool IsSameLaunch(const v1::Launch& known, const v1::Launch& asks) {
+  return known.nonce() == asks.nonce() && (known.token_id().empty() || known.token_id() == asks.token_id());
+}
+
+absl::Status CheckNonce(const std::string& job, const v1::Launch& known, const v1::Launch& asks) {
+  if (known.nonce() != asks.nonce() || IsSameLaunch(known, asks)) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("job ", job, ": the launch with this nonce is of token ",
+                                                  known.token_id(), ", and this call is by token ", asks.token_id()));
+}
+
 }  // namespace farandole

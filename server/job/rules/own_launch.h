@@ -12,6 +12,13 @@ namespace farandole {
 // PERMISSION_DENIED: another token has launched the job (both are named).
 absl::Status CheckOwnLaunch(const std::string& job, const v1::Launch& launch, const std::string& only_of_token);
 
+// A launch is known again by its nonce and its token: its nonce alone, which its workers' credential shows, gives no
+// right. Launches that earlier versions have recorded may have no token's id; their nonce suffices.
+// PERMISSION_DENIED: `asks` has the nonce of `known`, and another token (both are named).
+absl::Status CheckNonce(const std::string& job, const v1::Launch& known, const v1::Launch& asks);
+// Whether `asks` is of the launch `known`.
+bool IsSameLaunch(const v1::Launch& known, const v1::Launch& asks);
+
 }  // namespace farandole
 
 #endif  // FARANDOLE_SERVER_JOB_RULES_OWN_LAUNCH_H_

@@ -91,14 +91,11 @@ const Principals kStrangers = {kNobody,        kWrongToken,   kRevoked,         
 // Certificates are shown on the port of gRPC only.
 bool HasCertificate(Principal principal) { return principal >= kCertificateNobody; }
 
-// A call without a field for the tenant means the caller's own tenant.
-const Principals kLaunchers = {kOwnLauncher,        kOtherLauncher,
-                               kOwnOperator,        kOwnAdmin,
-                               kForeignLauncher,    kForeignOperator,
-                               kForeignAdmin,       kRoot,
-                               kSignedLauncher,     kSignedAdmin,
-                               kSignedForeignAdmin, kCertificateLauncher,
-                               kCertificateAdmin,   kCertificateForeignAdmin};
+// A call without a field for the tenant means the caller's own tenant. Launchers report their own job's workers only.
+const Principals kReporters = {kOwnLauncher,     kOwnOperator,      kOwnAdmin,          kForeignLauncher,
+                               kForeignOperator, kForeignAdmin,     kRoot,              kSignedAdmin,
+                               kSignedForeignAdmin, kCertificateAdmin, kCertificateForeignAdmin};
+const Principals kLaunchers = With(kReporters, {kOtherLauncher, kSignedLauncher, kCertificateLauncher});
 const Principals kWorkers = With(kLaunchers, {kOwnRun});
 const Principals kCluster = {kAuditor, kClusterOperator, kRoot, kSignedAuditor, kCertificateAuditor};
 const Principals kTokens =
@@ -124,9 +121,9 @@ const std::map<std::string, Principals>& Table() {
       {"WorkerService.BeginCheckpoint", kWorkers},
       {"WorkerService.CommitCheckpoint", kWorkers},
       {"WorkerService.FindCheckpoint", kReaders},
-      {"WorkerService.ReportExit", kLaunchers},
+      {"WorkerService.ReportExit", kReporters},
       {"WorkerService.ListLost", kLaunchers},
-      {"WorkerService.ReportFlight", kLaunchers},
+      {"WorkerService.ReportFlight", kReporters},
       {"MonitorService.ListJobs", kTokens},
       {"MonitorService.GetJob", kViewers},
       {"MonitorService.ListCheckpoints", kViewers},
@@ -148,6 +145,17 @@ const std::map<std::string, Principals>& Table() {
       {"AdminService.RequestCheckpoint", kControllers},
   };
   return table;
+}
+
+std::vector<const google::protobuf::MethodDescriptor*> MethodsOf(
+    const std::vector<const google::protobuf::FileDescriptor*>& files) {
+  std::vector<const google::protobuf::MethodDescriptor*> methods;
+  for (const google::protobuf::FileDescriptor* file : files) {
+    for (int i = 0; i < file->service_count(); ++i) {
+      for (int j = 0; j < file->service(i)->method_count(); ++j) methods.push_back(file->service(i)->method(j));
+    }
+  }
+  return methods;
 }
 
 void SetField(google::protobuf::Message* message, const std::string& field, const std::string& value) {
@@ -364,34 +372,26 @@ class AccessTableTest : public CoordinatorFixture {
 };
 
 TEST_F(AccessTableTest, EveryMethodIsForThoseWhomTheTableNames) {
-  size_t methods = 0;
+  const auto methods = MethodsOf({v1::JoinRequest::descriptor()->file(), v1::GetJobRequest::descriptor()->file(),
+                                  v1::AbortJobRequest::descriptor()->file(), v1::Token::descriptor()->file()});
   // Whose job it is shows in its record only.
   const auto worker = Train("train", 1, tokens_.at(kOwnRun));
-  for (const google::protobuf::FileDescriptor* file :
-       {v1::JoinRequest::descriptor()->file(), v1::GetJobRequest::descriptor()->file(),
-        v1::AbortJobRequest::descriptor()->file(), v1::Token::descriptor()->file()}) {
-    for (int i = 0; i < file->service_count(); ++i) {
-      for (int j = 0; j < file->service(i)->method_count(); ++j) {
-        const google::protobuf::MethodDescriptor& method = *file->service(i)->method(j);
-        const std::string name = absl::StrCat(method.service()->name(), ".", method.name());
-        const auto row = Table().find(name);
-        ASSERT_NE(row, Table().end()) << name << " has no row: say who may call it";
-        ++methods;
-        for (const Principal principal : kPrincipals) {
-          RenewClaims();
-          const grpc::StatusCode code = Ask(method, principal, absl::StrCat(name, " ", principal));
-          const bool is_denied =
-              code == grpc::StatusCode::UNAUTHENTICATED || code == grpc::StatusCode::PERMISSION_DENIED;
-          EXPECT_NE(is_denied, row->second.count(principal) > 0)
-              << name << " by principal " << principal << ": code " << code;
-          if (kStrangers.count(principal) > 0 && principal != kSignedNobody) {
-            EXPECT_EQ(code, grpc::StatusCode::UNAUTHENTICATED) << name;
-          }
-        }
+  for (const google::protobuf::MethodDescriptor* method : methods) {
+    const std::string name = absl::StrCat(method->service()->name(), ".", method->name());
+    const auto row = Table().find(name);
+    ASSERT_NE(row, Table().end()) << name << " has no row: say who may call it";
+    for (const Principal principal : kPrincipals) {
+      RenewClaims();
+      const grpc::StatusCode code = Ask(*method, principal, absl::StrCat(name, " ", principal));
+      const bool is_denied = code == grpc::StatusCode::UNAUTHENTICATED || code == grpc::StatusCode::PERMISSION_DENIED;
+      EXPECT_NE(is_denied, row->second.count(principal) > 0)
+          << name << " by principal " << principal << ": code " << code;
+      if (kStrangers.count(principal) > 0 && principal != kSignedNobody) {
+        EXPECT_EQ(code, grpc::StatusCode::UNAUTHENTICATED) << name;
       }
     }
   }
-  EXPECT_EQ(methods, Table().size()) << "a row names no method";
+  EXPECT_EQ(methods.size(), Table().size()) << "a row names no method";
 }
 
 // A job of which a launch waits is its launcher's as one that runs is: nobody else ends or drains it.
@@ -403,29 +403,23 @@ TEST_F(AccessTableTest, AJobInTheQueueIsForThoseWhomTheTableNames) {
   ASSERT_TRUE(Client().SetQuota(quota).ok());
   // "train" and "infer" have the two.
   job_ = "waits";
-  for (const google::protobuf::FileDescriptor* file :
-       {v1::JoinRequest::descriptor()->file(), v1::GetJobRequest::descriptor()->file(),
-        v1::AbortJobRequest::descriptor()->file()}) {
-    for (int i = 0; i < file->service_count(); ++i) {
-      for (int j = 0; j < file->service(i)->method_count(); ++j) {
-        const google::protobuf::MethodDescriptor& method = *file->service(i)->method(j);
-        const std::string name = absl::StrCat(method.service()->name(), ".", method.name());
-        Principals allowed = Table().at(name);
-        // The credential is of another job's run.
-        if (name != "WorkerService.FindCheckpoint") allowed.erase(kOwnRun);
-        for (const Principal principal : kPrincipals) {
-          RenewClaims();
-          ASSERT_NO_FATAL_FAILURE(EnsureQueued(job_));
-          const grpc::StatusCode code = Ask(method, principal, absl::StrCat("q ", name, " ", principal));
-          const bool is_denied =
-              code == grpc::StatusCode::UNAUTHENTICATED || code == grpc::StatusCode::PERMISSION_DENIED;
-          EXPECT_NE(is_denied, allowed.count(principal) > 0)
-              << name << " by principal " << principal << ": code " << code;
-          if (!is_denied) continue;
-          EXPECT_EQ(Client().GetJob(job_, "team")->summary().state(), v1::JOB_STATE_QUEUED)
-              << name << " by principal " << principal << " has ended it";
-        }
-      }
+  for (const google::protobuf::MethodDescriptor* method :
+       MethodsOf({v1::JoinRequest::descriptor()->file(), v1::GetJobRequest::descriptor()->file(),
+                  v1::AbortJobRequest::descriptor()->file()})) {
+    const std::string name = absl::StrCat(method->service()->name(), ".", method->name());
+    Principals allowed = Table().at(name);
+    // The credential is of another job's run.
+    if (name != "WorkerService.FindCheckpoint") allowed.erase(kOwnRun);
+    for (const Principal principal : kPrincipals) {
+      RenewClaims();
+      ASSERT_NO_FATAL_FAILURE(EnsureQueued(job_));
+      const grpc::StatusCode code = Ask(*method, principal, absl::StrCat("q ", name, " ", principal));
+      const bool is_denied = code == grpc::StatusCode::UNAUTHENTICATED || code == grpc::StatusCode::PERMISSION_DENIED;
+      EXPECT_NE(is_denied, allowed.count(principal) > 0)
+          << name << " by principal " << principal << ": code " << code;
+      if (!is_denied) continue;
+      EXPECT_EQ(Client().GetJob(job_, "team")->summary().state(), v1::JOB_STATE_QUEUED)
+          << name << " by principal " << principal << " has ended it";
     }
   }
 }

@@ -25,6 +25,7 @@
 namespace farandole {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kSoon = absl::Seconds(1);
@@ -90,6 +91,15 @@ class TokenTest : public CoordinatorFixture {
     request.set_and_made_with_it(and_made_with_it);
     request.set_idempotency_key(absl::StrCat("key ", ++keys_));
     return ClientOf(with).RevokeToken(request);
+  }
+
+  absl::StatusOr<v1::ReportExitResponse> ReportExit(const std::string& token, const std::string& job,
+                                                    uint32_t launch_index) const {
+    v1::ReportExitRequest request;
+    request.set_job(job);
+    request.set_launch_index(launch_index);
+    request.set_end("SIGKILL");
+    return ClientOf(token).ReportExit(request);
   }
 
   std::string CredentialOf(const std::string& job, const std::string& token) const {
@@ -226,10 +236,76 @@ TEST_F(TokenTest, ALauncherEndsItsOwnJobsOnly) {
     const absl::Status refused = abort(two, job);
     EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
     EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("was launched with token ", IdOf(one))));
+    // Nor by the word that its worker has died.
+    const absl::Status reported = ReportExit(two, job, 0).status();
+    EXPECT_EQ(reported.code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_THAT(reported.message(), HasSubstr(absl::StrCat("was launched with token ", IdOf(one))));
+    v1::ReportFlightRequest flight;
+    flight.set_job(job);
+    EXPECT_EQ(ClientOf(two).ReportFlight(flight).status().code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_TRUE(ClientOf(one).ReportFlight(flight).ok());
+    EXPECT_EQ(ClientOf(two).GetJob(job)->summary().state(), v1::JOB_STATE_RUNNING);
     EXPECT_TRUE(abort(one, job).ok()) << job;
   }
   const auto again = Train("again", 1, one);
   EXPECT_TRUE(abort(MakeToken(admin, v1::OPERATOR).token(), "again").ok());
+  const auto dies = Train("dies", 1, CredentialOf("dies", one));
+  EXPECT_TRUE(ReportExit(one, "dies", 0)->job_over());
+}
+
+// --attach: a launch of another token of the tenant takes part in a run.
+TEST_F(TokenTest, ALauncherThatTakesPartReportsItsOwnWorkersAndNoOthers) {
+  Start();
+  const std::string admin = MakeTenant("team");
+  const std::string one = MakeToken(admin, v1::LAUNCHER).token(), two = MakeToken(admin, v1::LAUNCHER).token(),
+                    three = MakeToken(admin, v1::LAUNCHER).token();
+  v1::CreateJobRequest attach;
+  attach.set_job("train");
+  attach.mutable_launch()->set_nonce("another launch's nonce");
+  attach.mutable_launch()->set_who("a test");
+  attach.set_most_workers(1);
+  attach.set_attach(true);
+  const std::string own = CredentialOf("train", one);
+  const auto attached = ClientOf(two).CreateJob(attach);
+  ASSERT_TRUE(attached.ok()) << attached.status();
+  v1::Elastic terms;
+  terms.set_min_size(1);
+  terms.set_max_size(4);
+  terms.set_shortage_limit_ms(60'000);
+  const auto enter = [&](uint32_t number, const std::string& credential) {
+    auto worker = Worker("train", number, credential);
+    worker->SetElastic(terms);
+    const auto joined = worker->Join(2);
+    EXPECT_TRUE(joined.ok()) << joined.status();
+    return worker;
+  };
+  std::vector<std::unique_ptr<TestWorker>> workers;
+  workers.push_back(enter(0, own));
+  workers.push_back(enter(7, attached->token()));
+  for (const auto& worker : workers) worker->Attach();
+  for (const auto& worker : workers) ASSERT_TRUE(worker->AwaitEpoch().ok());
+  EXPECT_EQ(ReportExit(three, "train", 7).status().code(), absl::StatusCode::kPermissionDenied);
+  const absl::Status refused = ReportExit(two, "train", 0).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("was started by another launch than that of token ", IdOf(two))));
+  // Of a process that has not joined its word changes nothing: another launch may have it come.
+  const auto unknown = ReportExit(two, "train", 9);
+  ASSERT_TRUE(unknown.ok()) << unknown.status();
+  EXPECT_FALSE(unknown->job_over());
+  enter(9, own);
+  options_.listen = coordinator_->address();
+  coordinator_.reset();
+  for (const auto& worker : workers) EXPECT_EQ(worker->End().code(), absl::StatusCode::kUnavailable);
+  Start();
+  for (const auto& worker : workers) worker->Attach(1);
+  AgreeOn("grad/0", workers);
+  EXPECT_EQ(ReportExit(two, "train", 0).status().code(), absl::StatusCode::kPermissionDenied);
+  const auto reported = ReportExit(two, "train", 7);
+  ASSERT_TRUE(reported.ok()) << reported.status();
+  const auto ended = workers[0]->Await([](const v1::CoordinatorMessage& message) { return message.has_epoch_ended(); });
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  EXPECT_THAT(ended->epoch_ended().lost_ranks(), ElementsAre(1));
+  EXPECT_TRUE(ReportExit(one, "train", 0).ok());
 }
 
 TEST_F(TokenTest, JobsAndTokensThatThereAreNotLeaveNoLineInTheAuditLog) {

@@ -5,6 +5,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/steady_time.h"
+#include "server/edge/caller/caller.h"
 #include "server/edge/status.h"
 
 namespace farandole {
@@ -34,9 +35,6 @@ absl::Status Check(const v1::DrainWorkersRequest& request) {
   if (absl::Status status = CheckBytes("hostname", request.hostname(), kMaxHostnameBytes); !status.ok()) return status;
   return CheckBytes("reason", request.reason(), kMaxReasonBytes);
 }
-
-// The token whose jobs alone the caller may end.
-std::string OnlyOfToken(const Access& access) { return Has(access.role, Right::kControl) ? "" : access.token_id; }
 
 DrainRequested ToEvent(CallId id, const v1::DrainWorkersRequest& request, std::string only_of_token) {
   DrainRequested event{id, std::nullopt, request.hostname(), {}, request.reason(), std::move(only_of_token)};

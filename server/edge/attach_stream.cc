@@ -175,7 +175,7 @@ absl::Status AttachStream::Open(v1::Hello hello, ByteCharge charge) {
   router_->metrics().CountStreamOpened();
   // The token may have ended before the stream was in the table.
   if (absl::Status status = router_->tenants().CheckStanding(access_); !status.ok()) return status;
-  return router_->loops().Push(key_, StreamOpened{*id, std::move(hello)}, std::move(charge));
+  return router_->loops().Push(key_, StreamOpened{*id, std::move(hello), access_.token_id}, std::move(charge));
 }
 
 void AttachStream::OnReadsEnded() {

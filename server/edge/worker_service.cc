@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/edge/attach_stream.h"
+#include "server/edge/caller/caller.h"
 #include "server/edge/worker_proof.h"
 
 namespace farandole {
@@ -67,7 +68,7 @@ grpc::ServerUnaryReactor* WorkerService::Join(grpc::CallbackServerContext* conte
   if (key.ok() && !request->predecessor().empty())
     key = ProvenKey(*std::move(key), request->predecessor(), request->predecessor_secret());
   return router_->Ask(context, key, response, [&](CallId call) {
-    return JoinRequested{call, WithoutSecrets(*request), LaunchOf(*access)};
+    return JoinRequested{call, WithoutSecrets(*request), LaunchOf(*access), access->token_id};
   });
 }
 
@@ -104,16 +105,20 @@ grpc::ServerUnaryReactor* WorkerService::FindCheckpoint(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* WorkerService::ReportExit(grpc::CallbackServerContext* context,
                                                     const v1::ReportExitRequest* request,
                                                     v1::ReportExitResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, Right::kLaunch, request->job()), response, [&](CallId call) {
-    return ExitReported{call, *request};
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kLaunch);
+  const absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
+  return router_->Ask(context, key, response, [&](CallId call) {
+    return ExitReported{call, *request, OnlyOfToken(*access)};
   });
 }
 
 grpc::ServerUnaryReactor* WorkerService::ReportFlight(grpc::CallbackServerContext* context,
                                                       const v1::ReportFlightRequest* request,
                                                       v1::ReportFlightResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, Right::kLaunch, request->job()), response, [&](CallId call) {
-    return FlightReported{call, *request};
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kLaunch);
+  const absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
+  return router_->Ask(context, key, response, [&](CallId call) {
+    return FlightReported{call, *request, OnlyOfToken(*access)};
   });
 }
 

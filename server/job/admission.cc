@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/text/time_text.h"
@@ -38,7 +39,10 @@ absl::StatusOr<v1::Launch> Admission::Claim(const v1::CreateJobRequest& request)
   const v1::Launch& last = ledger_.record().launch();
   const v1::Launch* holder = request.release() ? nullptr : Holder();
   if (holder != nullptr && !IsSameLaunch(*holder, request.launch())) {
-    if (request.attach()) return *holder;
+    if (request.attach()) {
+      job_.launch_tokens.TakePart(holder->nonce(), request.launch().token_id());
+      return *holder;
+    }
     return absl::AlreadyExistsError(
         absl::StrCat("job ", ledger_.name(), " is ", DescribeLaunch(*holder), "; this is another launch, by ",
                      Plain(request.launch().who(), kMostWho),
@@ -108,11 +112,24 @@ void Admission::RecordLaunch(const v1::Launch& launch) {
   *ledger_.Change()->mutable_launch() = launch;
 }
 
-absl::Status Admission::Admit(const v1::JoinRequest& request, const v1::Launch& launch) {
+absl::Status Admission::Admit(const JoinRequested& event) {
   const bool is_first = !IsAnybodyThere();
-  absl::Status status = AdmitPresent(request, launch);
-  if (status.ok() && is_first) RecordLaunch(launch);
-  return status;
+  if (absl::Status status = AdmitPresent(event.request, event.launch); !status.ok()) return status;
+  if (is_first) {
+    RecordLaunch(event.launch);
+    job_.launch_tokens.BeginRun();
+  }
+  NoteStarter(event.request.member().incarnation(), event.token_id);
+  return absl::OkStatus();
+}
+
+void Admission::NoteStarter(const std::string& incarnation, const std::string& token_id) {
+  job_.launch_tokens.NoteWorker(ledger_.record().launch(), incarnation, token_id, [this] {
+    absl::flat_hash_set<std::string> present;
+    for (const auto& [order, worker] : job_.lobby.workers()) present.insert(worker.member.incarnation());
+    for (const v1::Member& member : ledger_.record().epoch().members()) present.insert(member.incarnation());
+    return present;
+  });
 }
 
 absl::Status Admission::AdmitPresent(const v1::JoinRequest& request, const v1::Launch& launch) {

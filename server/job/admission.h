@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "farandole/v1/worker.pb.h"
 #include "server/job/parts.h"
+#include "server/job/rules/event.h"
 
 namespace farandole {
 
@@ -16,14 +17,15 @@ class Admission {
  public:
   explicit Admission(JobParts* job) : job_(*job), ledger_(job->ledger) {}
 
-  // OK: the worker waits in the lobby, or is in the epoch that runs. Else why it may not join now. `launch` is that of
-  // its credential.
-  absl::Status Admit(const v1::JoinRequest& request, const v1::Launch& launch);
+  // OK: the worker waits in the lobby, or is in the epoch that runs. Else why it may not join now.
+  absl::Status Admit(const JoinRequested& event);
   // CreateJob of worker.proto: the launch that has the job from now on. It is not durable before its first worker
   // joins.
   absl::StatusOr<v1::Launch> Claim(const v1::CreateJobRequest& request);
   // When the claim of a launch whose workers have not joined yet ends, if it is not renewed; no claim: never.
   absl::Time ClaimEnd() const;
+  // A worker that has joined was started with this token.
+  void NoteStarter(const std::string& incarnation, const std::string& token_id);
   // PERMISSION_DENIED: the job was launched with another token than `token_id`; "": any may be.
   absl::Status CheckLaunchedWith(const std::string& token_id) const;
   // A launch has claimed the job, and no worker of it has joined yet; or no worker ever has.

@@ -116,12 +116,17 @@ void EvidenceCalls::On(const FlightReported& event) {
   const v1::ReportFlightRequest& report = event.request;
   if (absl::Status status = CheckReportFlight(report); !status.ok())
     return job_.ledger.Answer<v1::ReportFlightResponse>(event.call, status);
+  const v1::Launch& run = job_.ledger.record().launch();
+  const absl::Status allowed = job_.launch_tokens.CheckTakesPart(job_.ledger.name(), run, event.only_of_token);
+  if (!allowed.ok()) return job_.ledger.Answer<v1::ReportFlightResponse>(event.call, allowed);
   const v1::Epoch& epoch = job_.ledger.record().epoch();
   const auto size = static_cast<uint32_t>(epoch.members_size());
   const int most = std::max(kLeastRecordsOfRank, kMostRecords / std::max<int>(1, static_cast<int>(size)));
   JobParts::LastEpoch& last = job_.last;
   for (const v1::FlightRecords& flight : report.flights()) {
     if (job_.run != nullptr || flight.epoch() != epoch.number() || flight.rank() >= size) continue;
+    const std::string& incarnation = epoch.members(static_cast<int>(flight.rank())).incarnation();
+    if (!job_.launch_tokens.HasLaunched(run, event.only_of_token, incarnation)) continue;
     v1::FlightRecords shortened = flight;
     Shorten(most, &shortened);
     if (last.flights_charge.account() == nullptr)

@@ -1,7 +1,9 @@
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -107,6 +109,33 @@ TEST_F(EvidenceCallsTest, FourCallsMayWaitAndAFifthIsRefused) {
   EXPECT_EQ(Replies<v1::DiagnoseResponse>(Answer(1, 1, "")).size(), 1u);
   EXPECT_EQ(Ask().size(), 2u);
   shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
+}
+
+TEST_F(EvidenceCallsTest, ALauncherTellsOfTheWorkersOfItsTokenAndOfNoOthers) {
+  TestShell shell{JobOptions()};
+  shell.FormEpoch(2, {"a", "b"});
+  shell.Step(AbortRequested{shell.NewCall(), "enough", false});
+  // Of whose workers the records are known after the report of a token.
+  const auto known = [&](const std::string& token) {
+    FlightReported report{shell.NewCall(), {}, token};
+    for (const uint32_t rank : {0u, 1u}) {
+      v1::FlightRecords* const flight = report.request.add_flights();
+      flight->set_epoch(1);
+      flight->set_rank(rank);
+      Add("grad", v1::FlightRecord::ENDED, flight);
+    }
+    absl::Status status = absl::UnknownError("no reply");
+    for (const Output& output : shell.Step(report).outputs) {
+      if (const auto* reply = std::get_if<Reply>(&output); reply != nullptr) status = reply->status;
+    }
+    std::vector<uint32_t> ranks;
+    const auto asked = Replies<v1::DiagnoseResponse>(shell.Step(EvidenceRequested{shell.NewCall(), true}));
+    for (const v1::RankEvidence& rank : asked.at(0).ranks()) ranks.push_back(rank.rank());
+    return std::make_pair(status.code(), ranks);
+  };
+  EXPECT_EQ(known("c"), std::make_pair(absl::StatusCode::kPermissionDenied, std::vector<uint32_t>()));
+  EXPECT_EQ(known("b"), std::make_pair(absl::StatusCode::kOk, std::vector<uint32_t>({1})));
+  EXPECT_EQ(known("a"), std::make_pair(absl::StatusCode::kOk, std::vector<uint32_t>({0, 1}))) << "the run is its own";
 }
 
 TEST_F(EvidenceCallsTest, WhatLaunchersReadOfDeadWorkersIsJudgedAndKept) {

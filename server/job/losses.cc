@@ -42,6 +42,27 @@ void Losses::Forsake(uint32_t rank, const std::string& claim) {
   ledger_.MarkChanged();
 }
 
+absl::StatusOr<bool> Losses::Believe(const v1::ReportExitRequest& report, const std::string& only_of_token) const {
+  const LaunchTokens& tokens = job_.launch_tokens;
+  const v1::Launch& run = ledger_.record().launch();
+  if (absl::Status status = tokens.CheckTakesPart(ledger_.name(), run, only_of_token); !status.ok()) return status;
+  if (LaunchTokens::HasLaunchedRun(run, only_of_token)) return true;
+  // Launches that take part have other numbers; one that gives a worker another's number does not end that.
+  std::vector<const v1::Member*> numbered;
+  const Lobby::Worker* const waiting = job_.lobby.FindLaunched(report.launch_index());
+  if (waiting != nullptr) numbered.push_back(&waiting->member);
+  const Roster* const roster = job_.PresentRoster();
+  const auto rank = roster == nullptr ? std::nullopt : roster->RankLaunched(report.launch_index());
+  if (rank.has_value()) numbered.push_back(&roster->seat(*rank).member);
+  for (const v1::Member* member : numbered) {
+    if (tokens.HasLaunched(run, only_of_token, member->incarnation())) continue;
+    return absl::PermissionDeniedError(absl::StrCat(DescribeWorker(*member), " of job ", ledger_.name(),
+                                                    " was started by another launch than that of token ",
+                                                    only_of_token, ", which may report its own workers only"));
+  }
+  return !numbered.empty();
+}
+
 void Losses::TakeExit(const v1::ReportExitRequest& report) {
   const std::string end = report.end().empty() ? "how is not known" : Plain(report.end(), 256);
   const std::string failed_host = FailedHost(report);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "farandole/v1/worker.pb.h"
 #include "server/job/members/roster.h"
 #include "server/job/parts.h"
@@ -25,6 +26,10 @@ class Losses {
   void LoseSurvivor(uint32_t rank, const std::string& claim) { LoseSurvivors({{rank, claim}}); }
   // A member that has left to join again does not come.
   void Forsake(uint32_t rank, const std::string& claim);
+  // Whether a launcher's word about its worker changes anything: its token has launched the run, or has started the
+  // worker that has this number. `only_of_token` is ExitReported's.
+  //   PERMISSION_DENIED  no launch of the token takes part in the run, or the worker is another launch's
+  absl::StatusOr<bool> Believe(const v1::ReportExitRequest& report, const std::string& only_of_token) const;
   // The first word that a process has ended.
   void TakeExit(const v1::ReportExitRequest& report);
 

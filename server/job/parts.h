@@ -19,6 +19,7 @@
 #include "server/job/members/broken_links.h"
 #include "server/job/members/failures.h"
 #include "server/job/members/fence.h"
+#include "server/job/members/launch_tokens.h"
 #include "server/job/members/lobby.h"
 #include "server/job/members/survivors.h"
 #include "server/job/members/wanted_change.h"
@@ -82,6 +83,7 @@ struct JobParts {
   // Of an elastic epoch that runs.
   std::unique_ptr<WantedChange> change;
   Failures failures;
+  LaunchTokens launch_tokens;
   BrokenLinks links;
   CheckpointGate gate;
   WantedCheckpoint wanted;

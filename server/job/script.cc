@@ -191,7 +191,7 @@ void Script::Hello(const Arguments& arguments) {
   }
   const StreamId stream = stream_of_[arguments.subject] = shell_->NewStream();
   owner_of_[stream] = arguments.subject;
-  Step(StreamOpened{stream, hello});
+  Step(StreamOpened{stream, hello, token_of_[arguments.subject]});
 }
 
 void Script::Ready(const Arguments& arguments) {

@@ -90,6 +90,8 @@ class Script {
   std::map<std::string, v1::Launch> launches_;
   // How each worker joined last.
   std::map<std::string, std::map<std::string, std::string>> joined_as_;
+  // The token that each worker was started with.
+  std::map<std::string, std::string> token_of_;
   // The epoch and rank that epoch_formed gave each worker.
   std::map<std::string, std::pair<uint64_t, uint32_t>> place_of_;
   uint64_t beats_ = 0;

@@ -71,6 +71,9 @@ void Script::Join(const Arguments& given) {
   joined_as_[given.subject] = arguments.values;
   JoinRequested event{shell_->NewCall(), {}};
   if (arguments.Has("launch")) event.launch = launches_[arguments.Text("launch")];
+  if (!arguments.Has("launch")) event.launch.set_token_id(arguments.Text("token"));
+  event.token_id = arguments.Text("token", event.launch.token_id());
+  token_of_[arguments.subject] = event.token_id;
   v1::JoinRequest& request = event.request;
   request.set_job(arguments.Text("job", "mnist"));
   request.mutable_member()->set_incarnation(arguments.Text("incarnation", IncarnationOf(arguments.subject)));
@@ -97,6 +100,7 @@ void Script::Exit(const Arguments& arguments) {
   event.request.set_failed(arguments.Number("failed", 1) != 0);
   event.request.set_end(arguments.Text("end", "SIGKILL"));
   event.request.set_host(arguments.Text("host", "a"));
+  event.only_of_token = arguments.Text("by");
   Step(event);
 }
 

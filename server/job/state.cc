@@ -69,7 +69,7 @@ void Job::State::On(const JoinRequested& event) {
   const std::string& incarnation = event.request.member().incarnation();
   const bool is_dismissed = job_.fence.IsDismissed(incarnation);
   const bool was_there = job_.lobby.Has(incarnation);
-  const absl::Status status = is_dismissed ? absl::OkStatus() : admission_.Admit(event.request, event.launch);
+  const absl::Status status = is_dismissed ? absl::OkStatus() : admission_.Admit(event);
   if (!status.ok()) return ledger_.Answer<v1::JoinResponse>(event.call, status);
   if (is_first && !is_dismissed) cycle_.OnFirstInLobby();
   if (!was_there && job_.lobby.Has(incarnation))
@@ -91,7 +91,8 @@ void Job::State::On(const JobClaimed& event) {
 
 void Job::State::On(const StreamOpened& event) {
   const absl::Status status = Receive(event.stream, event.hello);
-  if (!status.ok()) ledger_.Close(event.stream, status);
+  if (!status.ok()) return ledger_.Close(event.stream, status);
+  admission_.NoteStarter(event.hello.incarnation(), event.token_id);
 }
 
 void Job::State::On(const MessageReceived& event) {
@@ -195,8 +196,10 @@ void Job::State::On(const ExitReported& event) {
         event.call,
         absl::NotFoundError(absl::StrCat("no worker of this launch of job ", ledger_.name(), " has joined yet")));
   }
-  if (job_.IsOngoing() && job_.failures.NoteExit(report.launch_index())) losses_.TakeExit(report);
-  job_.failures.ForgetLoss(report.launch_index());
+  const absl::StatusOr<bool> counts = losses_.Believe(report, event.only_of_token);
+  if (!counts.ok()) return ledger_.Answer<v1::ReportExitResponse>(event.call, counts.status());
+  if (*counts && job_.IsOngoing() && job_.failures.NoteExit(report.launch_index())) losses_.TakeExit(report);
+  if (*counts) job_.failures.ForgetLoss(report.launch_index());
   cycle_.Settle();
   v1::ReportExitResponse response;
   response.set_job_over(!job_.IsOngoing() || job_.IsFinishing());

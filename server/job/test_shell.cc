@@ -77,7 +77,7 @@ void TestShell::Restart(const std::function<void(const Actions&)>& seen) {
   if (Restore()) seen(Step(Ticked{}));
 }
 
-std::vector<StreamId> TestShell::FormEpoch(int size) {
+std::vector<StreamId> TestShell::FormEpoch(int size, const std::vector<std::string>& tokens) {
   std::vector<StreamId> streams;
   for (int index = 0; index < size; ++index) {
     JoinRequested join{NewCall(), {}};
@@ -90,12 +90,16 @@ std::vector<StreamId> TestShell::FormEpoch(int size) {
     join.request.set_protocol_version(kProtocolVersion);
     join.request.set_join_timeout_ms(5000);
     join.request.set_stall_warning_ms(60000);
+    if (!tokens.empty()) {
+      join.launch.set_token_id(tokens.front());
+      join.token_id = tokens[static_cast<size_t>(index)];
+    }
     Step(join);
     v1::Hello hello;
     hello.set_job(kJob);
     hello.set_incarnation(join.request.member().incarnation());
     streams.push_back(NewStream());
-    Step(StreamOpened{streams.back(), hello});
+    Step(StreamOpened{streams.back(), hello, join.token_id});
   }
   return streams;
 }

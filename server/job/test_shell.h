@@ -32,7 +32,8 @@ class TestShell {
   void Restart(const std::function<void(const Actions&)>& seen);
 
   // Forms the epoch of `size` workers on one host, whose incarnations are IncarnationOf("w0") and so on. Their streams.
-  std::vector<StreamId> FormEpoch(int size);
+  // `tokens`: the one that each was started with, of which the first is the run's; none: they are not known.
+  std::vector<StreamId> FormEpoch(int size, const std::vector<std::string>& tokens = {});
 
   CallId NewCall();
   StreamId NewStream();

@@ -17,6 +17,8 @@ const std::string& OnlyOfToken(const Event& event) {
   if (const auto* abort = std::get_if<AbortRequested>(&event)) return abort->only_of_token;
   if (const auto* drain = std::get_if<DrainRequested>(&event)) return drain->only_of_token;
   if (const auto* asked = std::get_if<CheckpointAsked>(&event)) return asked->only_of_token;
+  if (const auto* ended = std::get_if<ExitReported>(&event)) return ended->only_of_token;
+  if (const auto* flight = std::get_if<FlightReported>(&event)) return flight->only_of_token;
   return any;
 }
 
@@ -48,6 +50,10 @@ std::optional<Reply> AnswerQueued(const v1::QueuedRecord& record, const v1::Queu
           return Reply{one.call, absl::OkStatus(), v1::AbortJobResponse()};
         } else if constexpr (std::is_same_v<T, DrainRequested> || std::is_same_v<T, CheckpointAsked>) {
           return Reply{one.call, allowed.ok() ? waits : allowed, {}};
+        } else if constexpr (std::is_same_v<T, ExitReported> || std::is_same_v<T, FlightReported>) {
+          // They may be of the run before.
+          if (has_run || allowed.ok()) return std::nullopt;
+          return Reply{one.call, allowed, {}};
         } else if constexpr (std::is_same_v<T, DeleteRequested> || std::is_same_v<T, TimelineOrdered> ||
                              std::is_same_v<T, EvidenceRequested>) {
           return Reply{one.call, waits, {}};

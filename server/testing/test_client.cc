@@ -136,6 +136,9 @@ absl::StatusOr<v1::DrainWorkersResponse> TestClient::DrainWorkers(const v1::Drai
 absl::StatusOr<v1::ReportExitResponse> TestClient::ReportExit(const v1::ReportExitRequest& request) {
   return Call(worker_.get(), &v1::WorkerService::Stub::ReportExit, request);
 }
+absl::StatusOr<v1::ReportFlightResponse> TestClient::ReportFlight(const v1::ReportFlightRequest& request) {
+  return Call(worker_.get(), &v1::WorkerService::Stub::ReportFlight, request);
+}
 
 TestWorker::TestWorker(const std::string& address, std::string token, std::string job, uint32_t number,
                        std::shared_ptr<grpc::ChannelCredentials> credentials)

@@ -50,6 +50,7 @@ class TestClient {
   absl::StatusOr<v1::DeleteCheckpointResponse> DeleteCheckpoint(const v1::DeleteCheckpointRequest& request);
   absl::StatusOr<v1::DrainWorkersResponse> DrainWorkers(const v1::DrainWorkersRequest& request);
   absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request);
+  absl::StatusOr<v1::ReportFlightResponse> ReportFlight(const v1::ReportFlightRequest& request);
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   const std::string& token() const { return token_; }

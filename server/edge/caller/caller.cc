@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "base/bearer_token.h"
 #include "grpc/grpc_security_constants.h"
+#include "server/registry/rights.h"
 
 namespace farandole {
 
@@ -36,5 +37,7 @@ absl::StatusOr<Access> CallerOf(const Tenants& tenants, const grpc::ServerContex
   return CallerOf(tenants, authorization == call.client_metadata().end() ? nullptr : &authorization->second,
                   connection.get());
 }
+
+std::string OnlyOfToken(const Access& access) { return Has(access.role, Right::kControl) ? "" : access.token_id; }
 
 }  // namespace farandole

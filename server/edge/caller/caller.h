@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_SERVER_EDGE_CALLER_CALLER_H_
 #define FARANDOLE_SERVER_EDGE_CALLER_CALLER_H_
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "grpcpp/security/auth_context.h"
 #include "grpcpp/server_context.h"
@@ -16,6 +18,9 @@ absl::StatusOr<Access> CallerOf(const Tenants& tenants, const grpc::string_ref* 
                                 const grpc::AuthContext* connection);
 // The same for a call of which the metadata is here.
 absl::StatusOr<Access> CallerOf(const Tenants& tenants, const grpc::ServerContextBase& call);
+
+// The token whose jobs alone the caller may change (AbortRequested::only_of_token); "": those of all.
+std::string OnlyOfToken(const Access& access);
 
 }  // namespace farandole
 

@@ -25,6 +25,8 @@ struct JoinRequested {
   v1::JoinRequest request;
   // The launch that the worker's credential is of; with a tenant's token, that token's id alone.
   v1::Launch launch = {};
+  // The id of the token with which the worker was started; that of its launch may be another (CreateJobRequest.attach).
+  std::string token_id = {};
 };
 // The launcher's: CreateJobResponse, whose credential the shell makes.
 struct JobClaimed {
@@ -34,6 +36,8 @@ struct JobClaimed {
 struct StreamOpened {
   StreamId stream = 0;
   v1::Hello hello;
+  // As JoinRequested's.
+  std::string token_id = {};
 };
 struct MessageReceived {
   StreamId stream = 0;
@@ -61,6 +65,8 @@ struct FindCheckpointRequested {
 struct ExitReported {
   CallId call = 0;
   v1::ReportExitRequest request;
+  // Only of workers that were started with this token, or of a run that was launched with it; "": of any.
+  std::string only_of_token = {};
 };
 // The launcher's: ListLostResponse.
 struct LostListed {
@@ -82,6 +88,8 @@ struct EvidenceRequested {
 struct FlightReported {
   CallId call = 0;
   v1::ReportFlightRequest request;
+  // As ExitReported's.
+  std::string only_of_token = {};
 };
 // Monitor: ListCheckpointsResponse, with at most `most` of those that were committed behind this place in the order of
 // commits: Checkpoint.committed_unix_ms and its token.

@@ -204,6 +204,39 @@ TEST_F(CoordinatorAccessTest, ACredentialIsOfItsJobAndOfNoOther) {
   EXPECT_EQ(Worker("train", 0, alice->token() + "x")->Join(1).status().code(), absl::StatusCode::kUnauthenticated);
 }
 
+// "train.1" is also what rank 1 of "train" would call a job of its own (init(ranks)).
+TEST_F(CoordinatorAccessTest, ACredentialBeginsNoJobThatAnotherHasLaunchedByAPartsName) {
+  Start();
+  const std::string admin = MakeTenant("team");
+  const auto token_of = [&](const std::string& name) {
+    v1::CreateTokenRequest request;
+    request.set_role(v1::LAUNCHER);
+    request.set_idempotency_key(name);
+    return TestClient(coordinator_->address(), admin).CreateToken(request)->token();
+  };
+  const std::string alice = token_of("alice"), bob = token_of("bob");
+  const auto launch = [&](const std::string& token, const std::string& job, const std::string& who) {
+    v1::CreateJobRequest request = LaunchOf(who, who);
+    request.set_job(job);
+    const auto created = TestClient(coordinator_->address(), token).CreateJob(request);
+    EXPECT_TRUE(created.ok()) << created.status();
+    return created.ok() ? created->token() : "";
+  };
+  Leave(Train("train.1", 1, launch(bob, "train.1", "bob")));
+  const std::string run = launch(alice, "train", "alice");
+  const absl::Status refused = Worker("train.1", 5, run)->Join(1).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("the worker's credential is of a run of job train, and job train.1 is no part "
+                                           "of that: it was last started by bob, at 20"));
+  // Parts of a run, and of the next one, which another token has launched.
+  Leave(Train("train.0-1", 1, run));
+  Leave(Train("train", 1, run));
+  coordinator_.reset();
+  Start();
+  const absl::Status again = Worker("train.0-1", 6, launch(bob, "train", "bob again"))->Join(1).status();
+  EXPECT_TRUE(again.ok()) << again;
+}
+
 TEST_F(CoordinatorAccessTest, AMessageBeyondSixteenMebibytesIsRefused) {
   Start();
   v1::JoinRequest request;

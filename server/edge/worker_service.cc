@@ -68,7 +68,8 @@ grpc::ServerUnaryReactor* WorkerService::Join(grpc::CallbackServerContext* conte
   if (key.ok() && !request->predecessor().empty())
     key = ProvenKey(*std::move(key), request->predecessor(), request->predecessor_secret());
   return router_->Ask(context, key, response, [&](CallId call) {
-    return JoinRequested{call, WithoutSecrets(*request), LaunchOf(*access), access->token_id};
+    return JoinRequested{call, WithoutSecrets(*request), LaunchOf(*access), access->token_id,
+                         access->job == request->job() ? "" : access->job};
   });
 }
 

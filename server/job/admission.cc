@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/text/time_text.h"
@@ -30,6 +31,10 @@ std::string DescribeLaunch(const v1::Launch& launch) {
   const absl::Time since = absl::FromUnixMillis(launch.since_unix_ms());
   return absl::StrCat("started ", who, ", at ", UtcText(since));
 }
+
+// At the end of Launch.who in the record of a job that workers of another job's run have formed among themselves. It
+// tells this record from that of a job which was launched by such a name.
+std::string PartText(const std::string& parent) { return absl::StrCat(", as a part of job ", parent); }
 
 }  // namespace
 
@@ -91,7 +96,8 @@ bool Admission::IsAnybodyThere() const {
   return job_.survivors != nullptr || !job_.lobby.IsEmpty();
 }
 
-absl::Status Admission::CheckLaunch(const v1::Launch& launch) const {
+absl::Status Admission::CheckLaunch(const JoinRequested& event) const {
+  const v1::Launch& launch = event.launch;
   const v1::Launch* holder = Holder();
   if (holder != nullptr) {
     if (holder->nonce() == launch.nonce()) return absl::OkStatus();
@@ -99,24 +105,38 @@ absl::Status Admission::CheckLaunch(const v1::Launch& launch) const {
                                                  "; this worker was started by another launch, or without one"));
   }
   const v1::Launch& last = ledger_.record().launch();
-  if (launch.nonce().empty() || launch.nonce() == last.nonce() || launch.since_unix_ms() >= last.since_unix_ms())
-    return absl::OkStatus();
+  if (launch.nonce().empty() || launch.nonce() == last.nonce()) return absl::OkStatus();
+  if (absl::Status status = CheckPart(event); !status.ok()) return status;
+  if (launch.since_unix_ms() >= last.since_unix_ms()) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("the worker's credential is of an earlier run of job ",
                                                   ledger_.name(), " than the last, which was ", DescribeLaunch(last)));
 }
 
-void Admission::RecordLaunch(const v1::Launch& launch) {
+absl::Status Admission::CheckPart(const JoinRequested& event) const {
+  const v1::Launch& last = ledger_.record().launch();
+  if (event.part_of.empty() || ledger_.record().created_unix_ms() == 0) return absl::OkStatus();
+  if (absl::EndsWith(last.who(), PartText(event.part_of)) || last.token_id() == event.launch.token_id())
+    return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "the worker's credential is of a run of job ", event.part_of, ", and job ", ledger_.name(),
+      " is no part of that: it was last ", DescribeLaunch(last), "; delete it (farandole job delete), or give job ",
+      event.part_of, " another name"));
+}
+
+void Admission::RecordLaunch(const JoinRequested& event) {
   claimed_at_ = absl::InfinitePast();
   const v1::Launch& last = ledger_.record().launch();
-  if (launch.nonce() == last.nonce() && launch.token_id() == last.token_id()) return;
-  *ledger_.Change()->mutable_launch() = launch;
+  if (event.launch.nonce() == last.nonce() && event.launch.token_id() == last.token_id()) return;
+  v1::Launch* const launch = ledger_.Change()->mutable_launch();
+  *launch = event.launch;
+  if (!event.part_of.empty()) launch->mutable_who()->append(PartText(event.part_of));
 }
 
 absl::Status Admission::Admit(const JoinRequested& event) {
   const bool is_first = !IsAnybodyThere();
-  if (absl::Status status = AdmitPresent(event.request, event.launch); !status.ok()) return status;
+  if (absl::Status status = AdmitPresent(event); !status.ok()) return status;
   if (is_first) {
-    RecordLaunch(event.launch);
+    RecordLaunch(event);
     job_.launch_tokens.BeginRun();
   }
   NoteStarter(event.request.member().incarnation(), event.token_id);
@@ -132,7 +152,8 @@ void Admission::NoteStarter(const std::string& incarnation, const std::string& t
   });
 }
 
-absl::Status Admission::AdmitPresent(const v1::JoinRequest& request, const v1::Launch& launch) {
+absl::Status Admission::AdmitPresent(const JoinRequested& event) {
+  const v1::JoinRequest& request = event.request;
   if (absl::Status status = CheckJoin(request); !status.ok()) return status;
   job_.failures.ForgetLoss(request.launch_index());
   const std::string& incarnation = request.member().incarnation();
@@ -148,7 +169,7 @@ absl::Status Admission::AdmitPresent(const v1::JoinRequest& request, const v1::L
           absl::StrCat(roster.Describe(*rank), " has left epoch ", job_.run->epoch().number(), " and must start anew"));
     }
   }
-  if (absl::Status status = CheckLaunch(launch); !status.ok()) return status;
+  if (absl::Status status = CheckLaunch(event); !status.ok()) return status;
   if (job_.run != nullptr) {
     const Roster& roster = job_.run->roster();
     if (!job_.IsElastic() && roster.staying() == roster.size() && !job_.run->IsForsaken()) {

@@ -35,10 +35,12 @@ class Admission {
   // The launch that has the job: of the run that forms or runs, or that has claimed it just now. Null: none.
   const v1::Launch* Holder() const;
   bool IsAnybodyThere() const;
-  absl::Status CheckLaunch(const v1::Launch& launch) const;
+  absl::Status CheckLaunch(const JoinRequested& event) const;
+  // OK: the ended job was a part of the same job before, or another job of the same token.
+  absl::Status CheckPart(const JoinRequested& event) const;
   // The first worker of a run has joined. Its launch needs no claim any more.
-  void RecordLaunch(const v1::Launch& launch);
-  absl::Status AdmitPresent(const v1::JoinRequest& request, const v1::Launch& launch);
+  void RecordLaunch(const JoinRequested& event);
+  absl::Status AdmitPresent(const JoinRequested& event);
   // The same for an elastic job that forms or runs. `old_rank`: a survivor's.
   absl::Status AdmitElastic(const v1::JoinRequest& request, std::optional<uint32_t>* old_rank);
   absl::Status CheckSizes(const v1::JoinRequest& request) const;

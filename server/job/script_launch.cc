@@ -73,6 +73,7 @@ void Script::Join(const Arguments& given) {
   if (arguments.Has("launch")) event.launch = launches_[arguments.Text("launch")];
   if (!arguments.Has("launch")) event.launch.set_token_id(arguments.Text("token"));
   event.token_id = arguments.Text("token", event.launch.token_id());
+  event.part_of = arguments.Text("of");
   token_of_[arguments.subject] = event.token_id;
   v1::JoinRequest& request = event.request;
   request.set_job(arguments.Text("job", "mnist"));

@@ -27,6 +27,9 @@ struct JoinRequested {
   v1::Launch launch = {};
   // The id of the token with which the worker was started; that of its launch may be another (CreateJobRequest.attach).
   std::string token_id = {};
+  // The job whose workers form this one among themselves (init(ranks)): that of the credential. "": it is this job, or
+  // the worker has a token.
+  std::string part_of = {};
 };
 // The launcher's: CreateJobResponse, whose credential the shell makes.
 struct JobClaimed {

@@ -204,6 +204,35 @@ TEST_F(CoordinatorAccessTest, ACredentialIsOfItsJobAndOfNoOther) {
   EXPECT_EQ(Worker("train", 0, alice->token() + "x")->Join(1).status().code(), absl::StatusCode::kUnauthenticated);
 }
 
+TEST_F(CoordinatorAccessTest, ACredentialFindsTheCheckpointsOfItsTenantAlsoAfterItsRunAndWritesNone) {
+  Start();
+  const auto infer = Train("infer", 1);
+  WriteCheckpoint(infer[0].get(), "infer", 3);
+  const auto alice = Client().CreateJob(LaunchOf("a", "alice on node1 (process 1)"));
+  ASSERT_TRUE(alice.ok()) << alice.status();
+  TestClient worker(coordinator_->address(), alice->token());
+  TestClient stranger(coordinator_->address(), MakeTenant("other"));
+  v1::FindCheckpointRequest find;
+  find.set_job("infer");
+  find.set_step(3);
+  for (const bool has_run : {false, true}) {
+    if (has_run) Leave(Train("train", 1, alice->token()));
+    const auto found = worker.FindCheckpoint(find);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_THAT(found->checkpoint().path(), HasSubstr("/data/checkpoint.t"));
+    EXPECT_EQ(stranger.FindCheckpoint(find).status().code(), absl::StatusCode::kNotFound);
+    v1::BeginCheckpointRequest begin;
+    begin.set_job("infer");
+    begin.set_incarnation(infer[0]->incarnation());
+    begin.set_secret(infer[0]->secret());
+    begin.set_epoch(1);
+    begin.set_step(4);
+    begin.set_idempotency_key("4");
+    EXPECT_EQ(worker.BeginCheckpoint(begin).status().code(), absl::StatusCode::kPermissionDenied);
+  }
+  Leave(infer);
+}
+
 // "train.1" is also what rank 1 of "train" would call a job of its own (init(ranks)).
 TEST_F(CoordinatorAccessTest, ACredentialBeginsNoJobThatAnotherHasLaunchedByAPartsName) {
   Start();

@@ -92,9 +92,9 @@ const Principals kStrangers = {kNobody,        kWrongToken,   kRevoked,         
 bool HasCertificate(Principal principal) { return principal >= kCertificateNobody; }
 
 // A call without a field for the tenant means the caller's own tenant. Launchers report their own job's workers only.
-const Principals kReporters = {kOwnLauncher,     kOwnOperator,      kOwnAdmin,          kForeignLauncher,
-                               kForeignOperator, kForeignAdmin,     kRoot,              kSignedAdmin,
-                               kSignedForeignAdmin, kCertificateAdmin, kCertificateForeignAdmin};
+const Principals kReporters = {
+    kOwnLauncher, kOwnOperator, kOwnAdmin,           kForeignLauncher,  kForeignOperator,        kForeignAdmin,
+    kRoot,        kSignedAdmin, kSignedForeignAdmin, kCertificateAdmin, kCertificateForeignAdmin};
 const Principals kLaunchers = With(kReporters, {kOtherLauncher, kSignedLauncher, kCertificateLauncher});
 const Principals kWorkers = With(kLaunchers, {kOwnRun});
 const Principals kCluster = {kAuditor, kClusterOperator, kRoot, kSignedAuditor, kCertificateAuditor};
@@ -415,8 +415,7 @@ TEST_F(AccessTableTest, AJobInTheQueueIsForThoseWhomTheTableNames) {
       ASSERT_NO_FATAL_FAILURE(EnsureQueued(job_));
       const grpc::StatusCode code = Ask(*method, principal, absl::StrCat("q ", name, " ", principal));
       const bool is_denied = code == grpc::StatusCode::UNAUTHENTICATED || code == grpc::StatusCode::PERMISSION_DENIED;
-      EXPECT_NE(is_denied, allowed.count(principal) > 0)
-          << name << " by principal " << principal << ": code " << code;
+      EXPECT_NE(is_denied, allowed.count(principal) > 0) << name << " by principal " << principal << ": code " << code;
       if (!is_denied) continue;
       EXPECT_EQ(Client().GetJob(job_, "team")->summary().state(), v1::JOB_STATE_QUEUED)
           << name << " by principal " << principal << " has ended it";

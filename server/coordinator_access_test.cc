@@ -255,8 +255,9 @@ TEST_F(CoordinatorAccessTest, ACredentialBeginsNoJobThatAnotherHasLaunchedByAPar
   const std::string run = launch(alice, "train", "alice");
   const absl::Status refused = Worker("train.1", 5, run)->Join(1).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
-  EXPECT_THAT(refused.message(), HasSubstr("the worker's credential is of a run of job train, and job train.1 is no part "
-                                           "of that: it was last started by bob, at 20"));
+  EXPECT_THAT(refused.message(),
+              HasSubstr("the worker's credential is of a run of job train, and job train.1 is no part "
+                        "of that: it was last started by bob, at 20"));
   // Parts of a run, and of the next one, which another token has launched.
   Leave(Train("train.0-1", 1, run));
   Leave(Train("train", 1, run));

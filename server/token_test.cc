@@ -287,7 +287,8 @@ TEST_F(TokenTest, ALauncherThatTakesPartReportsItsOwnWorkersAndNoOthers) {
   EXPECT_EQ(ReportExit(three, "train", 7).status().code(), absl::StatusCode::kPermissionDenied);
   const absl::Status refused = ReportExit(two, "train", 0).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("was started by another launch than that of token ", IdOf(two))));
+  EXPECT_THAT(refused.message(),
+              HasSubstr(absl::StrCat("was started by another launch than that of token ", IdOf(two))));
   // Of a process that has not joined its word changes nothing: another launch may have it come.
   const auto unknown = ReportExit(two, "train", 9);
   ASSERT_TRUE(unknown.ok()) << unknown.status();
@@ -329,8 +330,9 @@ TEST_F(TokenTest, JobsAndTokensThatThereAreNotLeaveNoLineInTheAuditLog) {
     abort.set_idempotency_key(absl::StrCat("abort ", i));
     drain.set_idempotency_key(absl::StrCat("drain ", i));
     checkpoint.set_idempotency_key(absl::StrCat("checkpoint ", i));
-    for (const absl::Status& status : {ClientOf(launcher).AbortJob(abort), ClientOf(launcher).DrainWorkers(drain),
-                                       ClientOf(launcher).RequestCheckpoint(checkpoint).status()}) {
+    for (const absl::Status& status :
+         {ClientOf(launcher).AbortJob(abort), ClientOf(launcher).DrainWorkers(drain).status(),
+          ClientOf(launcher).RequestCheckpoint(checkpoint).status()}) {
       EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
       EXPECT_THAT(status.message(), HasSubstr(absl::StrCat("tenant team has no job ", name)));
     }

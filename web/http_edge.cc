@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -65,8 +66,8 @@ class HttpEdge::State {
     Accept();
     if (site_.tick != nullptr) Tick();
     thread_ = std::thread([this] {
-      // Of this thread alone, as Linux has it.
-      nice(kNiceness);
+      // Of this thread alone, as Linux has it; to step back is always allowed.
+      std::ignore = nice(kNiceness);
       io_.run();
     });
   }

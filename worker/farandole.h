@@ -213,10 +213,9 @@ FARANDOLE_EXPORT int64_t farandole_epoch(void);
  * A result of farandole_result lies in the GPU's memory too, and may be read by work that is enqueued in the stream
  * before the handle is released.
  *
- * Bools are 0 or 1 there. Not on GPUs, and INVALID_ARGUMENT: reductions of i16 and u16; Adasum; averages and factors of
- * 8-bit floats; all reductions of 8-bit floats before NCCL 2.24 or compute capability 9.0. INVALID_ARGUMENT also where
- * another GPU was used before; FAILED_PRECONDITION where there is no GPU, or no NCCL 2.18 or later
- * (FARANDOLE_NCCL_LIBRARY), and before init. */
+ * Bools are 0 or 1 there. INVALID_ARGUMENT on GPUs: reductions of i16 and u16; Adasum; averages and factors of 8-bit
+ * floats; their reductions before NCCL 2.24 or compute capability 9.0; a second GPU. FAILED_PRECONDITION where there is
+ * no GPU, or no NCCL 2.18 or later (FARANDOLE_NCCL_LIBRARY), and before init. */
 FARANDOLE_EXPORT int farandole_use_stream(int32_t gpu, void* stream);
 /* How GPU tensors travel between the job's workers ("nccl 2.30.7"), if all workers can use the same way. Otherwise "",
  * and farandole_use_stream returns FAILED_PRECONDITION and says why. Valid until farandole_shutdown. */

@@ -52,8 +52,8 @@ class AnswerLedger {
   //   INVALID_ARGUMENT  the key is not 1 to 64 bytes, or was used for another request
   //   UNAVAILABLE       a call with this key is being carried out; retry
   absl::StatusOr<bool> Begin(const AdminCall& call);
-  // When a call that Begin has taken began, in Unix milliseconds. It is kept with the answer, so that a repeated call began
-  // when the first one did; no two calls begin at the same one. 0: there is no such call.
+  // When a call that Begin has taken began, in Unix milliseconds. It is kept with the answer, so that a repeated call
+  // began when the first one did; no two calls begin at the same one. 0: there is no such call.
   int64_t BeganUnixMs(const AdminCall& call) const;
   // Makes `changes` and the call's answer durable together; `done` is called on the store's thread. Errors:
   // UNAVAILABLE; the call is as if it had not begun.

@@ -35,8 +35,8 @@ class TokenRegistrar {
   // revoked. Others: the store's.
   absl::Status EnsureStartToken(const std::string& token);
 
-  // The token that a call means. NOT_FOUND: the caller's tenant has none of this id; PERMISSION_DENIED: its role has more
-  // rights than the caller's.
+  // The token that a call means. NOT_FOUND: the caller's tenant has none of this id; PERMISSION_DENIED: its role has
+  // more rights than the caller's.
   absl::StatusOr<v1::TokenRecord> FindFor(const Access& caller, const std::string& id) const;
 
   void Create(const Access& caller, const v1::CreateTokenRequest& request,

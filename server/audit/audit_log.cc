@@ -84,10 +84,11 @@ double AuditLog::Failures::Left(absl::Time now) const {
 absl::Status AuditLog::CheckFailures(const Access& caller, absl::Time now) const {
   const auto found = failures_.find({caller.tenant, caller.token_id});
   if (found == failures_.end() || found->second.Left(now) < kMostFailures) return absl::OkStatus();
-  return WithRetryDelay(absl::ResourceExhaustedError(absl::StrCat(
-                            "nothing was changed: ", kMostFailures, " changes of ", caller.Text(), " have failed, and in ",
-                            "the long run one in ", absl::FormatDuration(kFailurePause), " may; retry after that")),
-                        kFailurePause);
+  return WithRetryDelay(
+      absl::ResourceExhaustedError(absl::StrCat("nothing was changed: ", kMostFailures, " changes of ", caller.Text(),
+                                                " have failed, and in ", "the long run one in ",
+                                                absl::FormatDuration(kFailurePause), " may; retry after that")),
+      kFailurePause);
 }
 
 void AuditLog::CountFailure(const Access& caller, absl::Time now) {

@@ -22,8 +22,8 @@ inline constexpr char kAuditFolder[] = "audit";
 inline constexpr char kChanges[] = "changes";
 inline constexpr char kDenials[] = "denials";
 
-// Tells later who did what. Changes have a chain of their own, so that no flood of denials pushes one out, and a caller's
-// changes that fail are bounded, so that they do not either. Owned by the coordinator; any thread.
+// Tells later who did what. Changes have a chain of their own, so that no flood of denials pushes one out, and a
+// caller's changes that fail are bounded, so that they do not either. Owned by the coordinator; any thread.
 class AuditLog {
  public:
   // The parts of a call that are audited.
@@ -57,8 +57,8 @@ class AuditLog {
   absl::Status AllowChange(const Access& caller, const Call& call, absl::Time now);
   // A change that was allowed has failed, for this reason.
   void TellFailed(const Access& caller, const Call& call, const absl::Status& reason, absl::Time now);
-  // A call was refused. `caller` says who, as far as that is known; "": nobody. Never waits for a change's line, which may
-  // take as long as the disk takes to sync it.
+  // A call was refused. `caller` says who, as far as that is known; "": nobody. Never waits for a change's line, which
+  // may take as long as the disk takes to sync it.
   void TellDenied(const std::string& caller, const Call& call, const std::string& code, const std::string& reason,
                   absl::Time now);
 

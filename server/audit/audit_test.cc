@@ -242,9 +242,10 @@ TEST_F(AuditTest, ChangesThatFailAreBoundedForEachCaller) {
   for (int i = 0; i < 200; ++i) ASSERT_TRUE(fails(bob).ok()) << i;
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(fails(bob).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Verify(kChanges).lines, 400u);
-  EXPECT_EQ(fails(bob).message(),
-            "nothing was changed: 200 changes of token 0123456789abcdef (launcher of tenant team) have failed, and in the "
-            "long run one in 1m may; retry after that");
+  EXPECT_EQ(
+      fails(bob).message(),
+      "nothing was changed: 200 changes of token 0123456789abcdef (launcher of tenant team) have failed, and in the "
+      "long run one in 1m may; retry after that");
   EXPECT_EQ(RetryDelayOf(fails(bob)), AuditLog::kFailurePause);
   // Those of others, and changes that do not fail, have no such bound.
   for (int i = 0; i < 300; ++i) ASSERT_TRUE(log->AllowChange(alice, call, now).ok());

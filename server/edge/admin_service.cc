@@ -192,7 +192,8 @@ grpc::ServerUnaryReactor* AdminService::SetQuota(grpc::CallbackServerContext* co
   registrar_->SetQuota(*access, *request,
                        [this, access = *access, audited, reactor, response](absl::StatusOr<v1::TenantSummary> changed) {
                          if (changed.ok()) *response->mutable_tenant() = *std::move(changed);
-                         if (!changed.ok()) router_->audit()->TellFailed(access, audited, changed.status(), SteadyNow());
+                         if (!changed.ok())
+                           router_->audit()->TellFailed(access, audited, changed.status(), SteadyNow());
                          // Launches that wait may have room now, or another reason.
                          router_->queue()->Look();
                          reactor->Finish(ToGrpc(changed.status()));

@@ -128,8 +128,9 @@ TEST_F(SignedTokensTest, ATokenThatWasMadeForLongerThanAnHourIsNotTakenInItsLast
   Start();
   const int64_t now = absl::ToUnixSeconds(now_);
   const auto made = [&](int64_t iat, int64_t exp) { return Claims("watch", {{"iat", iat}, {"exp", exp}}); };
-  EXPECT_THAT(Refusal(made(now - 7200, now + 60)),
-              HasSubstr("was made at 2023-11-14T20:13:20Z and is valid to 2023-11-14T22:14:20Z: at most an hour is taken"));
+  EXPECT_THAT(
+      Refusal(made(now - 7200, now + 60)),
+      HasSubstr("was made at 2023-11-14T20:13:20Z and is valid to 2023-11-14T22:14:20Z: at most an hour is taken"));
   // As Kubernetes makes them for programs that do not renew theirs.
   EXPECT_THAT(Refusal(made(now + 60 - 31'536'000, now + 60)), HasSubstr("at most an hour"));
   EXPECT_TRUE(Authenticate(issuer_.Sign(made(now - 3540, now + 60))).ok());

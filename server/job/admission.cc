@@ -117,10 +117,10 @@ absl::Status Admission::CheckPart(const JoinRequested& event) const {
   if (event.part_of.empty() || ledger_.record().created_unix_ms() == 0) return absl::OkStatus();
   if (absl::EndsWith(last.who(), PartText(event.part_of)) || last.token_id() == event.launch.token_id())
     return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(
-      "the worker's credential is of a run of job ", event.part_of, ", and job ", ledger_.name(),
-      " is no part of that: it was last ", DescribeLaunch(last), "; delete it (farandole job delete), or give job ",
-      event.part_of, " another name"));
+  return absl::PermissionDeniedError(
+      absl::StrCat("the worker's credential is of a run of job ", event.part_of, ", and job ", ledger_.name(),
+                   " is no part of that: it was last ", DescribeLaunch(last),
+                   "; delete it (farandole job delete), or give job ", event.part_of, " another name"));
 }
 
 void Admission::RecordLaunch(const JoinRequested& event) {

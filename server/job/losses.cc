@@ -57,8 +57,8 @@ absl::StatusOr<bool> Losses::Believe(const v1::ReportExitRequest& report, const 
   for (const v1::Member* member : numbered) {
     if (tokens.HasLaunched(run, only_of_token, member->incarnation())) continue;
     return absl::PermissionDeniedError(absl::StrCat(DescribeWorker(*member), " of job ", ledger_.name(),
-                                                    " was started by another launch than that of token ",
-                                                    only_of_token, ", which may report its own workers only"));
+                                                    " was started by another launch than that of token ", only_of_token,
+                                                    ", which may report its own workers only"));
   }
   return !numbered.empty();
 }

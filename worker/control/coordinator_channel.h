@@ -49,8 +49,8 @@ void LeaveWordsToErrors();
 // Whether the address is one of this host's own, loopback or a socket's path, so that nothing of a call travels.
 bool IsOfThisHost(absl::string_view address);
 
-// INVALID_ARGUMENT: the coordinator is on another host, and without TLS the token would travel in the clear; or the token
-// has characters that a header cannot carry (the first one is named).
+// INVALID_ARGUMENT: the coordinator is on another host, and without TLS the token would travel in the clear; or the
+// token has characters that a header cannot carry (the first one is named).
 absl::Status CheckToken(const CoordinatorAddress& where);
 
 // A channel of its own (it shares no connection with another channel of the process) that never goes to a loopback

@@ -227,10 +227,10 @@ absl::Status TlsTrial::JudgeFailure() const {
     case SSL_R_PACKET_LENGTH_TOO_LONG:
     case SSL_R_BAD_PROTOCOL_VERSION_NUMBER:
       if (question_.ca_pem.empty()) return absl::OkStatus();
-      return absl::UnauthenticatedError(
-          absl::StrCat(Who(), " speaks no TLS, and the CA file ", question_.ca_origin,
-                       " asks for it; the token was not sent (without the CA file TLS is not spoken, which is for a coordinator "
-                       "on this host)"));
+      return absl::UnauthenticatedError(absl::StrCat(
+          Who(), " speaks no TLS, and the CA file ", question_.ca_origin,
+          " asks for it; the token was not sent (without the CA file TLS is not spoken, which is for a coordinator "
+          "on this host)"));
     default:
       break;
   }

@@ -17,9 +17,9 @@ namespace {
 // At a token for a checkpoint, where other jobs write into the same directory.
 constexpr int kMostAttempts = 8;
 
-// Removes a file that the catalogue does not name any more, if it is in the directory of `written`, which took its place:
-// the catalogue has what workers of the job's earlier runs, perhaps other users', said, and must not lead this process
-// to files elsewhere. A file that is not removed stays and does no harm.
+// Removes a file that the catalogue does not name any more, if it is in the directory of `written`, which took its
+// place: the catalogue has what workers of the job's earlier runs, perhaps other users', said, and must not lead this
+// process to files elsewhere. A file that is not removed stays and does no harm.
 void RemoveReplaced(const std::string& replaced, const std::string& written) {
   const std::filesystem::path old_path(replaced), new_path(written);
   std::error_code error;

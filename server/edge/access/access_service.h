@@ -32,7 +32,8 @@ class AccessService : public v1::AccessService::CallbackService {
  private:
   template <typename Request, typename Response>
   using Carry = void (TokenRegistrar::*)(const Access&, const Request&, std::function<void(absl::StatusOr<Response>)>);
-  // Audits a change, and has it carried out. `id`: the token that it changes, without which nothing is audited; null: none.
+  // Audits a change, and has it carried out. `id`: the token that it changes, without which nothing is audited; null:
+  // none.
   template <typename Request, typename Response>
   grpc::ServerUnaryReactor* Change(grpc::CallbackServerContext* context, const char* method, const std::string& target,
                                    const Request& request, Response* response, Carry<Request, Response> carry,

@@ -7,8 +7,8 @@
 
 namespace farandole {
 
-// How many events of a timeline its ranks have dropped. Of earlier epochs only the sum is kept: an elastic job may have any
-// number of them. Owned by its TimelineRecord.
+// How many events of a timeline its ranks have dropped. Of earlier epochs only the sum is kept: an elastic job may have
+// any number of them. Owned by its TimelineRecord.
 class DroppedEvents {
  public:
   // A rank has dropped so many in this epoch, which is the last one that was named, or a later one.

@@ -10,6 +10,7 @@
 #include "base/steady_time.h"
 #include "grpc/support/time.h"
 #include "grpcpp/alarm.h"
+#include "server/edge/caller/call_pace.h"
 #include "server/edge/caller/caller.h"
 #include "server/loop/event_bytes.h"
 
@@ -58,8 +59,7 @@ absl::StatusOr<Access> CallRouter::AuthenticateWorker(const grpc::CallbackServer
 }
 
 absl::Status CallRouter::TakePace(const Access& access, Right right, int64_t bytes) {
-  // Roles of the cluster can find out why the coordinator is busy.
-  if (bytes_ == nullptr || IsOfCluster(access.role)) return absl::OkStatus();
+  if (bytes_ == nullptr || !HasPace(access)) return absl::OkStatus();
   const std::shared_ptr<Pace> pace = bytes_->PaceOf(access.tenant);
   const absl::Time now = SteadyNow();
   // Those that are refused take nothing: their sender may look again when the streams' messages are paid for.

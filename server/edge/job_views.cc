@@ -75,10 +75,6 @@ void JobViews::MakeRoom() {
   auto oldest = entries_.end();
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (entry->second.open != nullptr) continue;
-    if (entry->second.view == nullptr) {
-      oldest = entry;
-      break;
-    }
     if (oldest == entries_.end() || entry->second.view->at < oldest->second.view->at) oldest = entry;
   }
   if (oldest != entries_.end()) entries_.erase(oldest);

@@ -48,8 +48,8 @@ def test_its_code_runs(page: str, tmp_path: pathlib.Path) -> None:
 
 def test_a_second_run_goes_on_from_the_newest_checkpoint(tmp_path: pathlib.Path) -> None:
     program = tmp_path / "program.py"
-    first = code_of("checkpoints.md").partition("checkpoint.save(lambda")[0]
-    program.write_text(f"directory = __import__('sys').argv[1]\n{first}\nprint('began at', first)\n", encoding="utf-8")
+    first = PAGES["checkpoints.md"][0] + code_of("checkpoints.md").partition("checkpoint.save(lambda")[0]
+    program.write_text(f"{first}\nprint('began at', first)\n", encoding="utf-8")
     for began in (0, 5):
         result = harness.run(harness.Setup(2), tmp_path / "state", sys.executable, str(program), str(tmp_path))
         assert result.returncode == 0 and result.stdout.count(f"began at {began}\n") == 2, result.stdout

@@ -87,8 +87,8 @@ StatusOr<std::string> SaveCheckpoint(Job& job, const CheckpointPlace& place, Wri
 
 // Whether somebody wants a checkpoint now (`farandole job checkpoint`): true once for each request, at the same call on
 // all ranks. Every rank must call it equally often: once a step, in an elastic job after State::Commit. Most calls only
-// count; two a second, and every 32nd at least, are a small allreduce. ABORTED: the
-// epoch has ended; the next one is told of the request again.
+// count; two a second, and every 32nd at least, are a small allreduce. ABORTED: the epoch has ended; the next one is
+// told of the request again.
 inline StatusOr<bool> CheckpointRequested(Job& job) {
   int32_t requested = 0;
   const int code = job.functions().checkpoint_requested(&requested, job.interrupted());

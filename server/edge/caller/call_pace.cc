@@ -19,9 +19,6 @@ namespace {
 
 using grpc::experimental::InterceptionHookPoints;
 
-// Roles of the cluster can find out why the coordinator is busy.
-bool HasPace(const Access& access) { return !IsOfCluster(access.role); }
-
 class CallPaceInterceptor : public grpc::experimental::Interceptor {
  public:
   CallPaceInterceptor(grpc::experimental::ServerRpcInfo* call, const Tenants* tenants, ByteLedger* bytes)
@@ -49,6 +46,8 @@ class CallPaceInterceptor : public grpc::experimental::Interceptor {
 };
 
 }  // namespace
+
+bool HasPace(const Access& access) { return !IsOfCluster(access.role); }
 
 absl::Status CheckCallPace(ByteLedger* bytes, const Access& access, absl::string_view path) {
   if (!HasPace(access) || absl::EndsWith(path, "/Attach")) return absl::OkStatus();

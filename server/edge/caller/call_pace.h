@@ -13,6 +13,8 @@ namespace farandole {
 // the large messages of a tenant's unary calls have a pace (ByteLedger::LargeCallsOf), and while they are not paid for,
 // its calls are refused by their headers. Streams are read at a pace of their own (AttachStream).
 
+// Whether the caller's calls are charged to a pace. Roles of the cluster can find out why the coordinator is busy.
+bool HasPace(const Access& access);
 // Of a call of which the headers are here. RESOURCE_EXHAUSTED: the tenant's large messages are not paid for.
 absl::Status CheckCallPace(ByteLedger* bytes, const Access& access, absl::string_view path);
 

@@ -275,6 +275,23 @@ TEST_F(CoordinatorAccessTest, AMessageBeyondSixteenMebibytesIsRefused) {
   EXPECT_EQ(Client().Join(request).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST_F(CoordinatorAccessTest, ACompressedMessageIsRefusedAndNotInflated) {
+  Start();
+  const TestClient client = Client();
+  v1::AbortJobRequest request;
+  request.set_job("train");
+  request.set_idempotency_key("bomb");
+  request.set_reason(std::string(64 << 20, 'z'));
+  for (const grpc_compression_algorithm way : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    grpc::ClientContext context;
+    client.Prepare(&context);
+    context.set_compression_algorithm(way);
+    v1::AbortJobResponse response;
+    const grpc::Status status = v1::AdminService::NewStub(client.channel())->AbortJob(&context, request, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << status.error_message();
+  }
+}
+
 TEST_F(CoordinatorAccessTest, AWorkerThatDoesNotReadIsCutOff) {
   options_.stream_queue_limit = 50;
   Start();

@@ -86,7 +86,12 @@ void SetBounds(grpc::ServerBuilder* builder) {
   builder->SetResourceQuota(quota);
   builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder->SetMaxSendMessageSize(kMaxMessageBytes);
+  // A few KiB can inflate to the size of this machine's memory before anybody has looked at them. No client of ours
+  // compresses.
+  for (const grpc_compression_algorithm way : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP})
+    builder->SetCompressionAlgorithmSupportStatus(way, false);
   const std::pair<const char*, int> arguments[] = {
+      {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
       {GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection},
       {GRPC_ARG_MAX_METADATA_SIZE, kMaxHeaderBytes},
       {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs},

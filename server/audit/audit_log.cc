@@ -47,6 +47,11 @@ Json FieldsOf(Json principal, const AuditLog::Call& call, absl::string_view outc
   return json;
 }
 
+// Root may change everything, and so write as many lines as it likes.
+bool HasBounds(const Access& caller) { return caller.role != v1::ROOT; }
+
+std::string KeyOf(const Access& caller) { return absl::StrCat(caller.tenant, "\n", caller.token_id); }
+
 // Without its port, which differs with each connection: "ipv4:10.0.0.7".
 std::string AddressOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
 
@@ -77,38 +82,50 @@ AuditLog::~AuditLog() {
   EndWindow();
 }
 
-double AuditLog::Failures::Left(absl::Time now) const {
-  return std::max(0.0, count - absl::FDivDuration(now - at, kFailurePause));
+double AuditLog::Tally::Left(const One& one, absl::Time now) const {
+  return std::max(0.0, one.count - absl::FDivDuration(now - one.at, pause_));
 }
 
-absl::Status AuditLog::CheckFailures(const Access& caller, absl::Time now) const {
-  const auto found = failures_.find({caller.tenant, caller.token_id});
-  if (found == failures_.end() || found->second.Left(now) < kMostFailures) return absl::OkStatus();
-  return WithRetryDelay(
-      absl::ResourceExhaustedError(absl::StrCat("nothing was changed: ", kMostFailures, " changes of ", caller.Text(),
-                                                " have failed, and in ", "the long run one in ",
-                                                absl::FormatDuration(kFailurePause), " may; retry after that")),
-      kFailurePause);
+double AuditLog::Tally::Of(const std::string& name, absl::Time now) const {
+  const auto found = of_.find(name);
+  return found == of_.end() ? 0 : Left(found->second, now);
 }
 
-void AuditLog::CountFailure(const Access& caller, absl::Time now) {
-  // Root may change everything, and so write as many lines as it likes.
-  if (caller.role == v1::ROOT) return;
-  const std::pair<std::string, std::string> key(caller.tenant, caller.token_id);
-  if (failures_.size() >= kMostFailing && !failures_.contains(key)) {
-    failures_.erase(std::min_element(failures_.begin(), failures_.end(), [&](const auto& a, const auto& b) {
-      return a.second.Left(now) < b.second.Left(now);
+void AuditLog::Tally::Count(const std::string& name, absl::Time now) {
+  if (of_.size() >= kMostRemembered && !of_.contains(name)) {
+    of_.erase(std::min_element(of_.begin(), of_.end(), [&](const auto& a, const auto& b) {
+      return Left(a.second, now) < Left(b.second, now);
     }));
   }
-  Failures& failures = failures_[key];
-  failures = {failures.Left(now) + 1, now};
+  One& one = of_[name];
+  one = {Left(one, now) + 1, now};
+}
+
+absl::Status AuditLog::CheckBounds(const Access& caller, absl::Time now) const {
+  if (!HasBounds(caller)) return absl::OkStatus();
+  std::string why;
+  absl::Duration pause;
+  if (failed_.Of(KeyOf(caller), now) >= kMostFailures) {
+    why = absl::StrCat(kMostFailures, " changes of ", caller.Text(), " have failed");
+    pause = kFailurePause;
+  } else if (changed_.Of(caller.tenant, now) >= kMostChanges) {
+    why = absl::StrCat("tenant ", caller.tenant, " has made ", kMostChanges, " changes");
+    pause = kChangePause;
+  } else {
+    return absl::OkStatus();
+  }
+  return WithRetryDelay(
+      absl::ResourceExhaustedError(absl::StrCat("nothing was changed: ", why, ", and in the long run one in ",
+                                                absl::FormatDuration(pause), " may; retry after that")),
+      pause);
 }
 
 absl::Status AuditLog::AllowChange(const Access& caller, const Call& call, absl::Time now) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (changes_ == nullptr) return absl::OkStatus();
-  if (absl::Status bounded = CheckFailures(caller, now); !bounded.ok()) return bounded;
+  if (absl::Status bounded = CheckBounds(caller, now); !bounded.ok()) return bounded;
   const absl::Status added = changes_->Add(FieldsOf(PrincipalOf(caller), call, "allowed"));
+  if (added.ok() && HasBounds(caller)) changed_.Count(caller.tenant, now);
   if (added.ok()) return added;
   return absl::UnavailableError(
       absl::StrCat("nothing was changed, since that could not be audited: ", added.message()));
@@ -117,7 +134,7 @@ absl::Status AuditLog::AllowChange(const Access& caller, const Call& call, absl:
 void AuditLog::TellFailed(const Access& caller, const Call& call, const absl::Status& reason, absl::Time now) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (changes_ == nullptr) return;
-  CountFailure(caller, now);
+  if (HasBounds(caller)) failed_.Count(KeyOf(caller), now);
   Json fields = FieldsOf(PrincipalOf(caller), call, "failed");
   fields["reason"] = std::string(reason.message().substr(0, kMostBytes));
   if (absl::Status added = changes_->Add(fields); !added.ok()) spdlog::error("{}", std::string(added.message()));

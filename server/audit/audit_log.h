@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/btree_map.h"
@@ -42,8 +41,13 @@ class AuditLog {
   // 2 MiB of lines in a day. A script that ends a hundred jobs, of which some cannot be ended, stays below.
   static constexpr double kMostFailures = 200;
   static constexpr absl::Duration kFailurePause = absl::Minutes(1);
-  // Callers of which failures are remembered; beyond them the one with the fewest is forgotten.
-  static constexpr size_t kMostFailing = 4096;
+  // So many changes of a tenant, whoever makes them, may come at once, and one more each kChangePause in the long run:
+  // some 35 MiB of lines in a day. Each line is synced on a thread that others' calls need, too. Root has no bound.
+  static constexpr double kMostChanges = 500;
+  static constexpr absl::Duration kChangePause = absl::Seconds(1);
+  // Callers of which failures are remembered, and tenants of which changes are; beyond them the one with the fewest is
+  // forgotten.
+  static constexpr size_t kMostRemembered = 4096;
 
   // In memory nothing is kept: an empty directory. Errors: as AuditChain::Open's.
   static absl::StatusOr<std::unique_ptr<AuditLog>> Open(const std::string& directory);
@@ -52,7 +56,8 @@ class AuditLog {
 
   // Before a change is carried out: its line is durable on return. Otherwise the change must not be made:
   //   UNAVAILABLE         the line cannot be written
-  //   RESOURCE_EXHAUSTED  too many of the caller's changes have failed; it says when to retry
+  //   RESOURCE_EXHAUSTED  the tenant has made too many changes, or too many of the caller's have failed; it says when
+  //                       to retry
   // `now` is of SteadyNow.
   absl::Status AllowChange(const Access& caller, const Call& call, absl::Time now);
   // A change that was allowed has failed, for this reason.
@@ -69,25 +74,37 @@ class AuditLog {
     uint64_t more = 0;
   };
 
-  // A caller's changes that have failed, less those that the time since has forgiven.
-  struct Failures {
-    double count = 0;
-    absl::Time at;
+  // How often something has happened for each name, less what the time since has forgiven: one each `pause`.
+  class Tally {
+   public:
+    explicit Tally(absl::Duration pause) : pause_(pause) {}
 
-    double Left(absl::Time now) const;
+    double Of(const std::string& name, absl::Time now) const;
+    void Count(const std::string& name, absl::Time now);
+
+   private:
+    struct One {
+      double count = 0;
+      absl::Time at;
+    };
+
+    double Left(const One& one, absl::Time now) const;
+
+    const absl::Duration pause_;
+    absl::btree_map<std::string, One> of_;
   };
 
   AuditLog() = default;
-  absl::Status CheckFailures(const Access& caller, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CountFailure(const Access& caller, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckBounds(const Access& caller, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(denials_mutex_);
   void AddDenial(const nlohmann::ordered_json& fields) ABSL_EXCLUSIVE_LOCKS_REQUIRED(denials_mutex_);
 
   // Held while a change's line is synced. Never taken together with the other.
   std::mutex mutex_;
   std::unique_ptr<AuditChain> changes_ ABSL_GUARDED_BY(mutex_);
-  // By tenant and token.
-  absl::btree_map<std::pair<std::string, std::string>, Failures> failures_ ABSL_GUARDED_BY(mutex_);
+  // By tenant; by tenant and token.
+  Tally changed_ ABSL_GUARDED_BY(mutex_){kChangePause};
+  Tally failed_ ABSL_GUARDED_BY(mutex_){kFailurePause};
 
   std::mutex denials_mutex_;
   std::unique_ptr<AuditChain> denials_ ABSL_GUARDED_BY(denials_mutex_);

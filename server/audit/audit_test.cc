@@ -248,11 +248,33 @@ TEST_F(AuditTest, ChangesThatFailAreBoundedForEachCaller) {
       "long run one in 1m may; retry after that");
   EXPECT_EQ(RetryDelayOf(fails(bob)), AuditLog::kFailurePause);
   // Those of others, and changes that do not fail, have no such bound.
-  for (int i = 0; i < 300; ++i) ASSERT_TRUE(log->AllowChange(alice, call, now).ok());
+  for (int i = 0; i < 201; ++i) ASSERT_TRUE(log->AllowChange(alice, call, now).ok());
   for (int i = 0; i < 300; ++i) ASSERT_TRUE(fails(root).ok());
   now += AuditLog::kFailurePause;
   EXPECT_TRUE(fails(bob).ok());
   EXPECT_FALSE(fails(bob).ok());
+}
+
+TEST_F(AuditTest, ChangesOfATenantAreBoundedWhoeverMakesThem) {
+  const Access bob{"team", v1::LAUNCHER, "0123456789abcdef"}, alice{"team", v1::ADMIN, "fedcba9876543210"};
+  const Access other{"other", v1::LAUNCHER, "0123456789abcdef"}, root{"team", v1::ROOT, "0000000000000001"};
+  const AuditLog::Call call = {"AdminService.AbortJob", "ipv4:10.0.0.7:9", "job team/train"};
+  const auto log = AuditLog::Open(directory_).value();
+  absl::Time now = absl::UnixEpoch();
+  for (int i = 0; i < 500; ++i) ASSERT_TRUE(log->AllowChange(i % 2 == 0 ? bob : alice, call, now).ok()) << i;
+  for (int i = 0; i < 1000; ++i) {
+    const absl::Status refused = log->AllowChange(bob, call, now);
+    ASSERT_EQ(refused.message(),
+              "nothing was changed: tenant team has made 500 changes, and in the long run one in 1s may; retry after "
+              "that");
+    ASSERT_EQ(RetryDelayOf(refused), AuditLog::kChangePause);
+  }
+  EXPECT_EQ(Verify(kChanges).lines, 500u);
+  EXPECT_TRUE(log->AllowChange(other, call, now).ok());
+  for (int i = 0; i < 600; ++i) ASSERT_TRUE(log->AllowChange(root, call, now).ok());
+  now += AuditLog::kChangePause;
+  EXPECT_TRUE(log->AllowChange(alice, call, now).ok());
+  EXPECT_FALSE(log->AllowChange(bob, call, now).ok());
 }
 
 TEST_F(AuditTest, LinesThatWereTakenFromTheBeginningAreTold) {

@@ -48,7 +48,7 @@ def expected(moment: str, call: str) -> str:
         inner = refused(call, moment)
     elif moment == "init":
         inner = NO_WORKER
-    if outer != "ok" and moment == "init":
+    if outer != "ok" and (moment == "init" or (call == "raise" and moment in ("add", "remove"))):
         outer += ", then ok"
     return f"{moment}:{call} inner {inner}; outer {outer}"
 

@@ -370,8 +370,8 @@ void CoordinatorLink::Silence() {
 absl::StatusOr<uint32_t> CoordinatorLink::ChangeGroup(const std::vector<int>& ranks, uint32_t remove,
                                                       const std::function<bool()>& interrupted) {
   std::unique_lock<std::mutex> lock(mutex_);
-  const std::shared_ptr<const GroupRequests::Request> own = group_requests_.Add(epoch_.number(), ranks, remove);
-  SendGroupRequest(own->request);
+  const auto [own, is_new] = group_requests_.Ask(epoch_.number(), ranks, remove);
+  if (is_new) SendGroupRequest(own->request);
   while (!own->answered) {
     if (absl::Status status = engine_->table().ended(); !status.ok()) return status;
     changed_.wait_for(lock, kSurface);

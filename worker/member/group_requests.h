@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "farandole/v1/worker.pb.h"
@@ -15,6 +16,8 @@ namespace farandole {
 // guards it.
 class GroupRequests {
  public:
+  // So many answers for which no call waits are kept; beyond them the oldest is forgotten.
+  static constexpr size_t kMostUncollected = 256;
   // Of as many refusals a restarted coordinator hears; see Hello.refused.
   static constexpr size_t kMostRefused = 256;
 
@@ -24,8 +27,10 @@ class GroupRequests {
     v1::GroupAssigned answer;
   };
 
-  // Asks for a group of these ranks, or for the end of group `remove`. Shared with the waiting caller.
-  std::shared_ptr<const Request> Add(uint64_t epoch, const std::vector<int>& ranks, uint32_t remove);
+  // A call asks for a group of these ranks, or for the end of group `remove`, and holds the request while it waits. The
+  // second: the request is new, and is to be sent. Otherwise an earlier call for the same has given up: the coordinator
+  // may have its request, and matches it with those of the other ranks, so this call goes on with it.
+  std::pair<std::shared_ptr<const Request>, bool> Ask(uint64_t epoch, const std::vector<int>& ranks, uint32_t remove);
   // The coordinator answers the oldest one. False: no thread has asked.
   bool Answer(const v1::GroupAssigned& answer);
   // Unanswered, in their order.
@@ -35,6 +40,7 @@ class GroupRequests {
 
  private:
   std::deque<std::shared_ptr<Request>> pending_;
+  std::deque<std::shared_ptr<Request>> uncollected_;
   uint64_t asked_ = 0;
   std::deque<v1::GroupAssigned> refused_;
 };

@@ -78,8 +78,8 @@ def wait_and_be_interrupted(moment: str, call: str) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
     if handler.frees_later:
         free_peer()
-    if outer != "ok" and moment == "init":
-        outer += f", then {attempt(hvd.init)}"
+    if outer != "ok" and (moment == "init" or (call == RAISE and moment in ("add", "remove"))):
+        outer += f", then {attempt(CALLS[moment])}"
     print(f"{moment}:{call} inner {handler.result}; outer {outer}", flush=True)
 
 

@@ -21,6 +21,7 @@
 #include "base/steady_time.h"
 #include "base/text/client_network.h"
 #include "base/text/percent_text.h"
+#include "server/edge/process_memory.h"
 
 namespace farandole {
 namespace {
@@ -34,6 +35,10 @@ constexpr int kLeastShare = 2;
 // four where there are few.
 constexpr int kMostHttp = 2048;
 constexpr int kHttpPart = 4;
+// gRPC's memory for a connection with a stream, of which a job's workers were measured to take 44 KiB, and the part of
+// the process's memory that connections get before they are counted by tenant.
+constexpr uint64_t kConnectionBytes = 64 << 10;
+constexpr uint64_t kMemoryPart = 4;
 // One turn of the loop takes so many connections, so that deadlines are looked at between.
 constexpr int kAcceptedAtOnce = 64;
 // While no descriptor is free, or connections wait for a place.
@@ -82,19 +87,22 @@ void SetOption(int socket, int level, int name, int value) { setsockopt(socket, 
 
 int HttpConnectionsForThisProcess() { return std::min(kMostHttp, MostDescriptors() / kHttpPart); }
 
-ClientListenerOptions OptionsForThisProcess() {
-  const int most = MostDescriptors();
+ClientListenerOptions OptionsFor(int descriptors, uint64_t memory) {
+  const int http = std::min(kMostHttp, descriptors / kHttpPart);
+  const auto in_memory = static_cast<int>(std::min<uint64_t>(memory / kMemoryPart / kConnectionBytes, 1 << 24));
   ClientListenerOptions options;
-  options.descriptor_limit = std::max(most - kDescriptorsKept - HttpConnectionsForThisProcess(), most / kLeastShare);
+  options.descriptor_limit = std::max(descriptors - kDescriptorsKept - http, descriptors / kLeastShare);
   const auto eighth = static_cast<size_t>(options.descriptor_limit / 8);
   // A stranger has two descriptors.
   options.most_strangers = std::min(options.most_strangers, eighth);
   options.most_strangers_of_address = std::min(options.most_strangers_of_address, eighth / 2);
   options.most_waiting = std::min(options.most_waiting, eighth);
-  options.counted_from = options.descriptor_limit / 4 * 3;
-  options.most_counted = eighth / 2;
+  options.counted_from = std::min(options.descriptor_limit / 4 * 3, in_memory);
+  options.most_counted = std::min(eighth / 2, static_cast<size_t>(in_memory / 8));
   return options;
 }
+
+ClientListenerOptions OptionsForThisProcess() { return OptionsFor(MostDescriptors(), MemoryOfProcess()); }
 
 absl::StatusOr<std::unique_ptr<ClientListener>> ClientListener::Open(const ListenAddress& address,
                                                                      const ClientListenerOptions& options,

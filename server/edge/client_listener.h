@@ -2,6 +2,7 @@
 #define FARANDOLE_SERVER_EDGE_CLIENT_LISTENER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <list>
@@ -31,7 +32,8 @@ struct ClientListenerOptions {
   size_t most_strangers = 1024;
   // Most connections that wait for such a place; beyond them the one that has waited for the longest is closed.
   size_t most_waiting = 4096;
-  // From this descriptor on, connections with a token are counted by tenant, for which each has a second descriptor.
+  // From this descriptor on, connections with a token are counted by tenant, for which each has a second descriptor:
+  // the rest of the descriptors, and of the memory for connections, is for all tenants.
   int counted_from = 768;
   // Most of these. One more ends the newest of the tenant that has most of them.
   size_t most_counted = 64;
@@ -40,8 +42,11 @@ struct ClientListenerOptions {
   int descriptor_limit = 1024;
 };
 
-// Computes the bounds from this process's limit of descriptors. Reserves those that the store and the HTTP edge need.
-// Connections without a token, and those that wait for a place, get at most three eighths of the rest.
+// Computes the bounds from a limit of descriptors and from the bytes of memory. Reserves the descriptors that the store
+// and the HTTP edge need. Connections without a token, and those that wait for a place, get at most three eighths of the
+// rest.
+ClientListenerOptions OptionsFor(int descriptors, uint64_t memory);
+// By this process's own limits.
 ClientListenerOptions OptionsForThisProcess();
 // Most connections of the HTTP edge, by the same limit.
 int HttpConnectionsForThisProcess();

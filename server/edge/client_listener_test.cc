@@ -88,6 +88,17 @@ class ClientListenerTest : public ::testing::Test {
   std::vector<int> served_;
 };
 
+TEST(OptionsForTest, ConnectionsAreCountedByTenantBeforeDescriptorsOrMemoryEnd) {
+  const ClientListenerOptions large = OptionsFor(131072, uint64_t{64} << 30);
+  EXPECT_EQ(large.descriptor_limit, 131072 - 192 - 2048);
+  EXPECT_EQ(large.counted_from, large.descriptor_limit / 4 * 3);
+  EXPECT_EQ(large.most_counted, static_cast<size_t>(large.descriptor_limit / 16));
+  const ClientListenerOptions small = OptionsFor(131072, uint64_t{2} << 30);
+  EXPECT_EQ(small.descriptor_limit, large.descriptor_limit);
+  EXPECT_EQ(small.counted_from, 8192) << "a quarter of the memory, at 64 KiB for each";
+  EXPECT_EQ(small.most_counted, 1024u);
+}
+
 TEST_F(ClientListenerTest, OneTenantDoesNotKeepOthersOut) {
   std::vector<std::unique_ptr<Connection>> greedy;
   for (int i = 0; i <= kPlaces; ++i) greedy.push_back(Connect("greedy"));

@@ -43,8 +43,8 @@ struct ClientListenerOptions {
 };
 
 // Computes the bounds from a limit of descriptors and from the bytes of memory. Reserves the descriptors that the store
-// and the HTTP edge need. Connections without a token, and those that wait for a place, get at most three eighths of the
-// rest.
+// and the HTTP edge need. Connections without a token, and those that wait for a place, get at most three eighths of
+// the rest.
 ClientListenerOptions OptionsFor(int descriptors, uint64_t memory);
 // By this process's own limits.
 ClientListenerOptions OptionsForThisProcess();

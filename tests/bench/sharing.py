@@ -3,10 +3,9 @@
     make bench-sharing
     .venv/bin/python tests/bench/sharing.py [--rounds N] [--print]
 
-For each setting of the coordinator, the quiet tenant's calls take turns: alone, beside the flood of another coordinator on
-the same machine, and beside the flood of its own. The second has the cost of the flood in processor time, which in life is
-on other machines, and none at the quiet tenant's coordinator. The flood runs for a while before each phase beside it, so
-that it has used up its burst.
+For each setting of the coordinator, the quiet tenant's calls take turns: alone, and beside the flood. The flood's programs
+have the machine's last core for themselves, since in life they run on other machines; the coordinator and the quiet
+tenant have the others. The flood runs for a while before each phase beside it, so that it has used up its burst.
 """
 
 import argparse
@@ -34,8 +33,6 @@ class Round(NamedTuple):
     """Of one setting."""
 
     alone: Calls
-    beside_another: Calls
-    """The flood is at another coordinator."""
     beside: Calls
     grown_mib: float
     """The coordinator's memory, by how much it was more at the end."""
@@ -48,44 +45,35 @@ def _received(shared: Shared) -> float:
     return sum(value for name, value in rows.items() if name.startswith("farandole_messages_received_total{"))
 
 
-def _flooded(flooded: Shared, greedy: str, own: Shared, quiet: str) -> Tuple[Calls, float]:
-    """The quiet tenant's calls at `own` while `flooded` is flooded, and the messages that `flooded` read in a second."""
-    with flooded.play("greedy", greedy, FLOOD_FIRST_SECONDS + PHASE_SECONDS + 1) as flood:
-        own.measure_calls(quiet, FLOOD_FIRST_SECONDS)
-        received = _received(flooded)
-        calls = own.measure_calls(quiet, PHASE_SECONDS)
-        received = _received(flooded) - received
+def _round(shared: Shared) -> Round:
+    quiet = shared.make_token("quiet")
+    alone = shared.measure_calls(quiet, PHASE_SECONDS)
+    before = shared.coordinator.resident_mib()
+    greedy = shared.make_token("greedy")
+    with shared.play("greedy", greedy, FLOOD_FIRST_SECONDS + PHASE_SECONDS + 1) as flood:
+        shared.measure_calls(quiet, FLOOD_FIRST_SECONDS)
+        received = _received(shared)
+        beside = shared.measure_calls(quiet, PHASE_SECONDS)
+        received = _received(shared) - received
         flood.require_end(0)
-    return calls, received / (calls.end - calls.begin)
-
-
-def _round(own: Shared, another: Shared) -> Round:
-    quiet = own.make_token("quiet")
-    alone = own.measure_calls(quiet, PHASE_SECONDS)
-    beside_another, _ = _flooded(another, another.make_token("greedy"), own, quiet)
-    before = own.coordinator.resident_mib()
-    beside, sent = _flooded(own, own.make_token("greedy"), own, quiet)
-    return Round(alone, beside_another, beside, own.coordinator.resident_mib() - before, sent)
+    sent = received / (beside.end - beside.begin)
+    return Round(alone, beside, shared.coordinator.resident_mib() - before, sent)
 
 
 def measure(rounds: int) -> Dict[Tuple[str, ...], List[Round]]:
-    """The rounds by setting; each round has coordinators of its own."""
+    """The rounds by setting; each round has a coordinator of its own."""
     done: Dict[Tuple[str, ...], List[Round]] = {setting: [] for setting in SETTINGS}
     for _ in range(rounds):
         for setting in SETTINGS:
-            with shared_coordinator(setting) as (own, _), shared_coordinator(setting) as (another, _):
-                done[setting].append(_round(own, another))
+            with shared_coordinator(setting, apart=True) as (shared, _):
+                done[setting].append(_round(shared))
             print(f"bench: {' '.join(setting) or 'default'}: {done[setting][-1]}", file=sys.stderr, flush=True)
     return done
 
 
 def _cells(rounds: Sequence[Round], call: str, percentile: str) -> List[str]:
-    alone, another, own = (
-        [getattr(one, part).of[call][percentile] / 1e6 for one in rounds]
-        for part in ("alone", "beside_another", "beside")
-    )
-    first, last, ratio = report.compare(alone, own)
-    return [first, report.show_time(statistics.median(another)), last, ratio, report.compare(another, own)[-1]]
+    alone, beside = ([getattr(one, part).of[call][percentile] / 1e6 for one in rounds] for part in ("alone", "beside"))
+    return report.compare(alone, beside)
 
 
 def _table(rounds: Sequence[Round]) -> List[str]:
@@ -94,8 +82,7 @@ def _table(rounds: Sequence[Round]) -> List[str]:
         for call in CALLS
         for percentile, name in (("p50_us", "median"), ("p99_us", "99 %"))
     ]
-    head = ["", "alone", "flood of another coordinator", "flood of this one", "this over none", "this over another's"]
-    return report.table(head, rows)
+    return report.table(["", "alone", "beside the flood", "ratio"], rows)
 
 
 def page(done: Dict[Tuple[str, ...], List[Round]], facts: Sequence[str]) -> List[str]:
@@ -107,11 +94,11 @@ def page(done: Dict[Tuple[str, ...], List[Round]], facts: Sequence[str]) -> List
         "(`server/testing/neighbours.cc`): four of its jobs send tensors of 300 shapes that their other ranks never state, and read no",
         "answers; two send measurements and logged values as fast as they can; one program looks at jobs. The quiet tenant waits for a join,",
         "from the first call until the epoch has formed; a negotiation of a new name by two ranks; and a message that is answered at once,",
-        "which takes the way of a heartbeat. Phases of 8 s take turns, with new coordinators in each round; figures are medians over the",
+        "which takes the way of a heartbeat. Phases of 8 s take turns, with a new coordinator in each round; figures are medians over the",
         f"{len(done[SETTINGS[0]])} rounds, and ratios the medians of the rounds' ratios. The flood has used up its burst before it is measured.",
         "",
-        "Coordinator, flood (at nice 19) and quiet tenant share the machine's cores. The flood of another coordinator on the same machine",
-        "shows what that costs; in life the flood's programs have machines of their own. The goal is a ratio of 1.10 to it at 99 %.",
+        "The flood's programs have the machine's last core for themselves, as in life they have machines of their own. Coordinator and quiet",
+        "tenant share the other cores: of two, one. The goal is a ratio of 1.10 at 99 %.",
         "",
     ]
     for setting, rounds in done.items():

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import tempfile
 import time
@@ -39,13 +40,36 @@ class Calls(NamedTuple):
         return [seconds for begun, seconds in steps if self.begin <= begun < self.end]
 
 
-class Shared:
-    """A running coordinator and a token for each tenant."""
+# The last core is that of the programs that have machines of their own in life, if they are to run apart.
+_CORES = sorted(os.sched_getaffinity(0))
+_HERE, _APART = _CORES[:-1] or _CORES, _CORES[-1:]
 
-    def __init__(self, directory: pathlib.Path, options: Sequence[str], stack: contextlib.ExitStack) -> None:
+
+def _on(cores: Sequence[int]) -> List[str]:
+    return ["taskset", "-c", ",".join(map(str, cores))]
+
+
+class Shared:
+    """A running coordinator and a token for each tenant. `apart`: other tenants' programs have a core of their own, and the
+    coordinator and the quiet tenant the others; otherwise all share all."""
+
+    def __init__(
+        self, directory: pathlib.Path, options: Sequence[str], stack: contextlib.ExitStack, apart: bool = False
+    ) -> None:
         self.directory = directory
+        self._here, self._there = (_on(_HERE), _on(_APART)) if apart else ([], [])
         state = directory / "state"
-        serve = [FARANDOLE, "serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--state-dir", str(state)]
+        serve = [
+            *self._here,
+            FARANDOLE,
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+            "--state-dir",
+            str(state),
+        ]
         serve += ["--silence-limit-ms", str(SILENCE_MS), *options]
         program = stack.enter_context(running(serve, directory / "serve", groups.environment({})))
         self.coordinator = Coordinator(program, state)
@@ -58,7 +82,7 @@ class Shared:
     def measure_calls(self, token: str, seconds: int) -> Calls:
         """Lets the quiet tenant make its calls for so long."""
         begin = time.monotonic()
-        command = [str(NEIGHBOURS), "quiet", self.coordinator.address, token, str(seconds)]
+        command = [*self._here, str(NEIGHBOURS), "quiet", self.coordinator.address, token, str(seconds)]
         output = groups.run_native(command, seconds + END_SECONDS)
         return Calls(begin, time.monotonic(), json.loads(output))
 
@@ -66,7 +90,17 @@ class Shared:
     def play(self, part: str, token: str, seconds: int) -> Iterator[Program]:
         """Another tenant's program, in life on other machines, with the processor time that nobody else wants."""
         self._started += 1
-        command = ["nice", "-n", "19", str(NEIGHBOURS), part, self.coordinator.address, token, str(seconds)]
+        command = [
+            *self._there,
+            "nice",
+            "-n",
+            "19",
+            str(NEIGHBOURS),
+            part,
+            self.coordinator.address,
+            token,
+            str(seconds),
+        ]
         directory = self.directory / f"{part}{self._started}"
         with running([*command, self.coordinator.http], directory, groups.environment({})) as program:
             yield program
@@ -108,7 +142,7 @@ class SteadyJob:
 
 
 @contextlib.contextmanager
-def shared_coordinator(options: Sequence[str]) -> Iterator[Tuple[Shared, contextlib.ExitStack]]:
+def shared_coordinator(options: Sequence[str], apart: bool = False) -> Iterator[Tuple[Shared, contextlib.ExitStack]]:
     """A coordinator, and the stack of what runs beside it."""
     with tempfile.TemporaryDirectory(prefix="farandole-bench-") as made, contextlib.ExitStack() as stack:
-        yield Shared(pathlib.Path(made), options, stack), stack
+        yield Shared(pathlib.Path(made), options, stack, apart), stack

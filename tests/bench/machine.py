@@ -12,7 +12,10 @@ from groups import FARANDOLE, PYTHON, ROOT, SYSTEM_PYTHON
 
 
 def _output(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    except FileNotFoundError:  # of the peers, where none is compared with
+        return f"no {command[0]}"
     return done.stdout.strip() if done.returncode == 0 else "unknown"
 
 

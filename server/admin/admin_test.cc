@@ -297,6 +297,64 @@ TEST_F(TokenRegistrarTest, ALeakedStartTokenIsReplacedAndAllThatWasMadeWithItEnd
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << "a backup of the file does not bring it back";
 }
 
+TEST_F(TokenRegistrarTest, ALeakedTokenDoesNotOutliveItsRevocationByRotatingOthers) {
+  const Access root = Root();
+  const auto owners = Create(root, v1::ADMIN, "owner's"), leaked = Create(root, v1::ADMIN, "leaked");
+  const auto other = Create(root, v1::ADMIN, "other");
+  const Access attacker = *tenants_.Authenticate(leaked->token());
+  const auto stolen = Rotate(attacker, owners->about().id(), "r1", 7 * 24 * 3600);
+  ASSERT_TRUE(stolen.ok()) << stolen.status();
+  EXPECT_TRUE(tenants_.Authenticate(owners->token()).ok()) << "its owner notices nothing";
+  // The lineage outlives a rotation by itself, by a token that it has rotated, and by an innocent one.
+  const Access as_owner = *tenants_.Authenticate(stolen->token());
+  const auto second = Rotate(as_owner, other->about().id(), "r2", 3600);
+  const auto own = Rotate(as_owner, owners->about().id(), "r3", 3600);
+  ASSERT_TRUE(Rotate(*tenants_.Authenticate(second->token()), owners->about().id(), "r4", 3600).ok());
+  const auto innocent = Rotate(root, owners->about().id(), "r5", 3600);
+  const auto made = Create(*tenants_.Authenticate(innocent->token()), v1::VIEWER, "v");
+  const auto bystander = Create(root, v1::ADMIN, "bystander");
+  EXPECT_EQ(Revoke(root, leaked->about().id(), "e", /*and_made_with_it=*/true)->ended(), 4u);
+  for (const std::string& text : {leaked->token(), owners->token(), stolen->token(), second->token(), own->token(),
+                                  innocent->token(), made->token()}) {
+    EXPECT_FALSE(tenants_.Authenticate(text).ok());
+  }
+  EXPECT_EQ(Rotate(root, owners->about().id(), "r6").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(tenants_.Authenticate(bystander->token()).ok());
+  // As the rows say it to the next life.
+  Tenants next;
+  ASSERT_TRUE(TokenRegistrar::Load(store_.get(), &next).ok());
+  EXPECT_THAT(
+      next.Authenticate(innocent->token()).status().message(),
+      HasSubstr(absl::StrCat(leaked->about().id(), " was revoked with those that were made or rotated with it")));
+  EXPECT_TRUE(next.Authenticate(bystander->token()).ok());
+}
+
+TEST_F(TokenRegistrarTest, AStartTokenThatALeakedOneHasRotatedIsReplaced) {
+  const Access root = Root();
+  const auto leaked = Create(root, v1::ROOT, "leaked", "default");
+  const auto stolen = Rotate(*tenants_.Authenticate(leaked->token()), root.token_id, "r", 3600);
+  ASSERT_TRUE(stolen.ok()) << stolen.status();
+  EXPECT_EQ(written_, stolen->token());
+  // A start that finds the file's text in no row: that text was rotated in, and the row was not written.
+  ASSERT_TRUE(registrar_.EnsureStartToken(absl::StrCat(stolen->token().substr(0, 23), std::string(43, 'x'))).ok());
+  EXPECT_EQ(Revoke(root, leaked->about().id(), "e", /*and_made_with_it=*/true)->ended(), 2u);
+  EXPECT_FALSE(tenants_.Authenticate(stolen->token()).ok());
+  EXPECT_FALSE(tenants_.Authenticate("start token").ok());
+  EXPECT_NE(written_, stolen->token());
+  EXPECT_EQ(tenants_.Authenticate(written_)->role, v1::ROOT);
+  EXPECT_EQ(registrar_.EnsureStartToken(stolen->token()).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(registrar_.EnsureStartToken(written_).ok());
+}
+
+TEST_F(TokenRegistrarTest, ATokenThatRotatesItselfEndsByItsId) {
+  const auto leaked = Create(Root(), v1::ADMIN, "leaked");
+  const std::string id = leaked->about().id();
+  const auto own = Rotate(*tenants_.Authenticate(leaked->token()), id, "r", 3600);
+  ASSERT_TRUE(Revoke(Root(), id, "e").ok());
+  EXPECT_FALSE(tenants_.Authenticate(leaked->token()).ok());
+  EXPECT_FALSE(tenants_.Authenticate(own->token()).ok());
+}
+
 TEST_F(TokenRegistrarTest, ATenantHasABoundOfTokensAndEndedOnesMakeRoom) {
   const Access root = Root();
   std::string first;

@@ -52,6 +52,18 @@ v1::TokenRecord StartToken(const std::string& text, absl::Time now) {
   return record;
 }
 
+void NoteRotation(const std::string& token_id, int64_t now_unix_ms, v1::TokenRecord* record) {
+  for (v1::TokenRecord::Rotation& known : *record->mutable_rotations()) {
+    if (known.token_id() != token_id) continue;
+    known.set_last_unix_ms(std::max(known.last_unix_ms(), now_unix_ms));
+    return;
+  }
+  v1::TokenRecord::Rotation* rotation = record->add_rotations();
+  rotation->set_token_id(token_id);
+  rotation->set_first_unix_ms(now_unix_ms);
+  rotation->set_last_unix_ms(now_unix_ms);
+}
+
 absl::Status NotKept(const std::string& id) {
   return absl::FailedPreconditionError(absl::StrCat("this call was carried out before, and token ", id,
                                                     " has another secret since, or is not kept: rotate it"));
@@ -88,7 +100,10 @@ absl::Status TokenRegistrar::EnsureStartToken(const std::string& token) {
         absl::StrCat("the start token (", record.about().id(), ") was revoked: remove its file to get a new one"));
   }
   if (known.has_value() && known->about().is_start_token() && IsText(*known, token)) return absl::OkStatus();
-  if (known.has_value()) record.mutable_about()->set_created_unix_ms(known->about().created_unix_ms());
+  if (known.has_value()) {
+    record.mutable_about()->set_created_unix_ms(known->about().created_unix_ms());
+    *record.mutable_rotations() = known->rotations();
+  }
   Change change;
   change.tokens.push_back(record);
   for (const v1::Token& other : tenants_->tokens().List(kDefaultTenant, now)) {
@@ -189,6 +204,28 @@ absl::Status TokenRegistrar::KeepIfStart(const v1::TokenRecord& record, const st
   return record.about().is_start_token() ? keep_start_token_(text) : absl::OkStatus();
 }
 
+absl::Status TokenRegistrar::ReplaceStart(const Access& caller, const AdminCall& call, const v1::TokenRecord& revoked,
+                                          const std::vector<std::string>& others, Change* change) const {
+  const absl::Time now = absl::Now();
+  std::optional<v1::TokenRecord> start;
+  if (revoked.about().is_start_token() && revoked.about().revoked_unix_ms() == 0) start = revoked;
+  for (const std::string& id : others) {
+    std::optional<v1::TokenRecord> other = tenants_->tokens().Find(id);
+    if (!other.has_value() || !other->about().is_start_token()) continue;
+    // In its own row, so that a copy of its file does not bring it back.
+    other->mutable_about()->set_revoked_unix_ms(absl::ToUnixMillis(now));
+    change->tokens.push_back(*other);
+    start = std::move(other);
+  }
+  if (!start.has_value()) return absl::OkStatus();
+  v1::Token about;
+  about.set_tenant(kDefaultTenant);
+  about.set_role(v1::ROOT);
+  const TokenMint::Made made = mint_->Make(caller, call, about, absl::ZeroDuration(), now);
+  change->tokens.push_back(StartToken(made.text, now));
+  return KeepIfStart(*start, made.text);
+}
+
 void TokenRegistrar::Rotate(const Access& caller, const v1::RotateTokenRequest& request,
                             std::function<void(absl::StatusOr<v1::RotateTokenResponse>)> done) {
   absl::StatusOr<v1::TokenRecord> found = FindFor(caller, request.id());
@@ -230,6 +267,9 @@ void TokenRegistrar::Rotate(const Access& caller, const v1::RotateTokenRequest& 
     about->set_expires_unix_ms(now + about->expires_unix_ms() - renewed_unix_ms);
   }
   about->set_renewed_unix_ms(now);
+  // Owners without a token cannot be revoked.
+  if (caller.token_id != about->id() && tenants_->tokens().Find(caller.token_id).has_value())
+    NoteRotation(caller.token_id, now, &*found);
   found->clear_secrets();
   *found->add_secrets() = std::move(before);
   found->add_secrets()->set_sha256(Sha256(response.token()));
@@ -262,14 +302,10 @@ void TokenRegistrar::Revoke(const Access& caller, const v1::RevokeTokenRequest& 
   if (is_reserved) status = found.status();
   const absl::Time now = absl::Now();
   Change change;
-  if (status.ok() && found->about().is_start_token() && found->about().revoked_unix_ms() == 0) {
-    v1::Token about;
-    about.set_tenant(kDefaultTenant);
-    about.set_role(v1::ROOT);
-    TokenMint::Made made = mint_->Make(caller, call, about, absl::ZeroDuration(), now);
-    status = KeepIfStart(*found, made.text);
-    change.tokens.push_back(StartToken(made.text, now));
-  }
+  std::vector<std::string> others;
+  if (request.and_made_with_it())
+    others = tenants_->tokens().EndingWith(request.id(), request.made_since_unix_ms(), now);
+  if (status.ok()) status = ReplaceStart(caller, call, *found, others, &change);
   if (!status.ok()) {
     if (is_reserved) Release(tenant);
     ledger_->Abandon(call);
@@ -279,8 +315,7 @@ void TokenRegistrar::Revoke(const Access& caller, const v1::RevokeTokenRequest& 
   response.set_ended(was_good ? 1 : 0);
   if (found->about().revoked_unix_ms() == 0) found->mutable_about()->set_revoked_unix_ms(absl::ToUnixMillis(now));
   if (request.and_made_with_it()) {
-    const size_t made = tenants_->tokens().CountWithMade(request.id(), request.made_since_unix_ms(), now);
-    response.set_ended(response.ended() + static_cast<uint32_t>(made));
+    response.set_ended(response.ended() + static_cast<uint32_t>(others.size()));
     const bool is_further = found->is_revoked_with_made() && found->made_since_unix_ms() < request.made_since_unix_ms();
     if (!is_further) found->set_made_since_unix_ms(request.made_since_unix_ms());
     found->set_is_revoked_with_made(true);

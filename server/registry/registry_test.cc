@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -101,8 +102,8 @@ TEST(TokenTableTest, ThoseThatWereMadeWithATokenEndWithItWhereItIsRevokedSo) {
   fresh.mutable_about()->set_created_unix_ms(200);
   child.mutable_about()->set_created_unix_ms(300);
   for (const v1::TokenRecord& one : {root, old, fresh, child, other}) table.Put(one);
-  EXPECT_EQ(table.CountWithMade(root.about().id(), 0, now), 3u);
-  EXPECT_EQ(table.CountWithMade(root.about().id(), 150, now), 2u);
+  EXPECT_EQ(table.EndingWith(root.about().id(), 0, now).size(), 3u);
+  EXPECT_EQ(table.EndingWith(root.about().id(), 150, now).size(), 2u);
   const auto good = [&] {
     std::vector<std::string> texts;
     for (const char* text : {"root", "old", "fresh", "child", "other"}) {
@@ -122,6 +123,59 @@ TEST(TokenTableTest, ThoseThatWereMadeWithATokenEndWithItWhereItIsRevokedSo) {
   EXPECT_THAT(good(), ::testing::ElementsAre("other"));
 }
 
+void AddRotation(const v1::TokenRecord& with, int64_t first, int64_t last, v1::TokenRecord* record) {
+  v1::TokenRecord::Rotation* rotation = record->add_rotations();
+  rotation->set_token_id(with.about().id());
+  rotation->set_first_unix_ms(first);
+  rotation->set_last_unix_ms(last);
+}
+
+TEST(TokenTableTest, ThoseThatWereRotatedWithATokenEndWithItInWhateverOrderTheyAreRead) {
+  const absl::Time now = absl::FromUnixSeconds(1000);
+  v1::TokenRecord leaked = Token("a", v1::ADMIN, "leaked"), owner = Token("a", v1::ADMIN, "owner");
+  v1::TokenRecord rotated = Token("a", v1::ADMIN, "rotated"), by_it = Token("a", v1::ADMIN, "by it");
+  v1::TokenRecord before = Token("a", v1::VIEWER, "before"), made = Token("a", v1::VIEWER, "made");
+  v1::TokenRecord again = Token("a", v1::VIEWER, "again");
+  AddRotation(leaked, 300, 500, &rotated);
+  AddRotation(owner, 100, 600, &rotated);
+  AddRotation(rotated, 400, 400, &by_it);
+  // They rotate each other in a circle.
+  AddRotation(by_it, 450, 450, &rotated);
+  for (v1::TokenRecord* one : {&before, &made}) one->mutable_about()->set_made_with(rotated.about().id());
+  before.mutable_about()->set_created_unix_ms(299);
+  made.mutable_about()->set_created_unix_ms(300);
+  again.mutable_about()->set_made_with(by_it.about().id());
+  again.mutable_about()->set_created_unix_ms(600);
+  const auto good = [&](int64_t since, bool is_reversed) {
+    leaked.mutable_about()->set_revoked_unix_ms(900);
+    leaked.set_is_revoked_with_made(true);
+    leaked.set_made_since_unix_ms(since);
+    std::vector<v1::TokenRecord> records = {leaked, owner, rotated, by_it, before, made, again};
+    if (is_reversed) std::reverse(records.begin(), records.end());
+    TokenTable table;
+    for (const v1::TokenRecord& one : records) table.Put(one);
+    std::vector<std::string> texts;
+    for (const char* text : {"leaked", "owner", "rotated", "by it", "before", "made", "again"}) {
+      if (table.Authenticate(text, now).ok()) texts.push_back(text);
+    }
+    return texts;
+  };
+  TokenTable table;
+  for (const v1::TokenRecord& one : {leaked, owner, rotated, by_it, before, made, again}) table.Put(one);
+  EXPECT_EQ(table.EndingWith(leaked.about().id(), 0, now).size(), 4u);
+  EXPECT_EQ(table.EndingWith(leaked.about().id(), 501, now).size(), 0u);
+  EXPECT_EQ(table.EndingWith(owner.about().id(), 0, now).size(), 5u) << "he had it when `before` was made";
+  for (const bool is_reversed : {false, true}) {
+    EXPECT_THAT(good(0, is_reversed), ::testing::ElementsAre("owner", "before"));
+    EXPECT_THAT(good(470, is_reversed), ::testing::ElementsAre("owner", "by it", "before", "made", "again"))
+        << "it was rotated with the leaked one again at 500";
+    EXPECT_THAT(good(501, is_reversed), ::testing::ElementsAre("owner", "rotated", "by it", "before", "made", "again"));
+  }
+  leaked.set_made_since_unix_ms(0);
+  table.Put(leaked);
+  EXPECT_THAT(table.CheckStanding(by_it.about().id(), now, /*while_unexpired=*/false).message(), HasSubstr("ended at"));
+}
+
 TEST(TokenTableTest, ATokenThatEndedAndThatNoOtherHangsOnGivesItsPlaceFirst) {
   TokenTable table;
   const absl::Time now = absl::FromUnixSeconds(100 * 24 * 3600);
@@ -133,6 +187,9 @@ TEST(TokenTableTest, ATokenThatEndedAndThatNoOtherHangsOnGivesItsPlaceFirst) {
   for (const v1::TokenRecord& one : {good, maker, made, expired}) table.Put(one);
   EXPECT_EQ(table.RoomOf("a", now), std::make_pair(size_t{4}, std::string()));
   EXPECT_EQ(table.RoomOf("a", now + absl::Hours(48)), std::make_pair(size_t{4}, expired.about().id()));
+  AddRotation(expired, 1, 1, &good);
+  table.Put(good);
+  EXPECT_EQ(table.RoomOf("a", now + absl::Hours(48)).second, "") << "the next revocation must find it";
   table.Erase(expired.about().id());
   EXPECT_EQ(table.List("a", now).size(), 3u);
 }

@@ -1,6 +1,8 @@
 #include "server/registry/token_table.h"
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -23,14 +25,71 @@ bool IsOver(int64_t end_unix_ms, absl::Time now) { return end_unix_ms != 0 && en
 
 absl::Status Unknown() { return absl::UnauthenticatedError("the token is not known to this coordinator"); }
 
+// The tokens by which this one was made and rotated.
+std::vector<std::string> OriginsOf(const v1::TokenRecord& record) {
+  std::vector<std::string> origins;
+  if (!record.about().made_with().empty()) origins.push_back(record.about().made_with());
+  for (const v1::TokenRecord::Rotation& rotation : record.rotations()) origins.push_back(rotation.token_id());
+  return origins;
+}
+
+// Since when the token may be in the hands of somebody who has had its origin `with` since `since`; nullopt: never.
+std::optional<int64_t> TakenThrough(const v1::TokenRecord& record, const std::string& with, int64_t since_unix_ms) {
+  const v1::Token& about = record.about();
+  if (about.made_with() == with && about.created_unix_ms() >= since_unix_ms) return since_unix_ms;
+  for (const v1::TokenRecord::Rotation& rotation : record.rotations()) {
+    if (rotation.token_id() == with && rotation.last_unix_ms() >= since_unix_ms)
+      return std::max(rotation.first_unix_ms(), since_unix_ms);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void TokenTable::Put(v1::TokenRecord record) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::string id = record.about().id();
   by_tenant_.insert({record.about().tenant(), id});
-  entries_[id].record = std::move(record);
+  const std::vector<std::string> origins = OriginsOf(record);
+  for (const std::string& origin : origins) by_origin_.insert({origin, id});
+  const v1::TokenRecord& kept = entries_[id].record = std::move(record);
+  if (kept.is_revoked_with_made()) Take(id, kept.made_since_unix_ms(), id);
+  for (const std::string& origin : origins) {
+    const auto found = entries_.find(origin);
+    if (found == entries_.end() || !found->second.taken_unix_ms.has_value()) continue;
+    const std::optional<int64_t> taken = TakenThrough(kept, origin, *found->second.taken_unix_ms);
+    if (taken.has_value()) Take(id, *taken, found->second.taken_by);
+  }
   ++revision_;
+}
+
+absl::btree_map<std::string, int64_t> TokenTable::ReachOf(const std::string& id, int64_t since_unix_ms) const {
+  absl::btree_map<std::string, int64_t> reached;
+  // No token is taken earlier than its origin, so that the first way to a token is the earliest one.
+  using Way = std::pair<int64_t, std::string>;
+  std::priority_queue<Way, std::vector<Way>, std::greater<Way>> ways;
+  ways.push({since_unix_ms, id});
+  while (!ways.empty()) {
+    const Way way = ways.top();
+    ways.pop();
+    const auto& [since, origin] = way;
+    if (!reached.emplace(origin, since).second) continue;
+    for (auto one = by_origin_.lower_bound({origin, ""}); one != by_origin_.end() && one->first == origin; ++one) {
+      if (reached.contains(one->second)) continue;
+      const std::optional<int64_t> taken = TakenThrough(entries_.at(one->second).record, origin, since);
+      if (taken.has_value()) ways.push({*taken, one->second});
+    }
+  }
+  return reached;
+}
+
+void TokenTable::Take(const std::string& id, int64_t since_unix_ms, const std::string& by) {
+  for (const auto& [reached, since] : ReachOf(id, since_unix_ms)) {
+    Entry& entry = entries_.at(reached);
+    if (entry.taken_unix_ms.has_value() && *entry.taken_unix_ms <= since) continue;
+    entry.taken_unix_ms = since;
+    entry.taken_by = by;
+  }
 }
 
 void TokenTable::Erase(const std::string& id) {
@@ -38,6 +97,7 @@ void TokenTable::Erase(const std::string& id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
   by_tenant_.erase({found->second.record.about().tenant(), id});
+  for (const std::string& origin : OriginsOf(found->second.record)) by_origin_.erase({origin, id});
   entries_.erase(found);
   ++revision_;
 }
@@ -91,20 +151,14 @@ std::string TokenTable::EndOf(const Entry& entry, absl::Time now) const {
 }
 
 std::string TokenTable::RevocationOf(const Entry& entry) const {
-  const v1::Token* about = &entry.record.about();
-  if (about->revoked_unix_ms() != 0)
-    return absl::StrCat("token ", about->id(), " was revoked at ", Show(about->revoked_unix_ms()));
-  // A token is made later than the one it was made with, so that this ends.
-  for (auto maker = entries_.find(about->made_with()); maker != entries_.end();
-       maker = entries_.find(about->made_with())) {
-    const v1::TokenRecord& record = maker->second.record;
-    if (record.is_revoked_with_made() && about->created_unix_ms() >= record.made_since_unix_ms()) {
-      return absl::StrCat("token ", entry.record.about().id(), " ended at ", Show(record.about().revoked_unix_ms()),
-                          ": token ", record.about().id(), " was revoked with those that were made with it");
-    }
-    about = &record.about();
-  }
-  return "";
+  const v1::Token& about = entry.record.about();
+  if (about.revoked_unix_ms() != 0)
+    return absl::StrCat("token ", about.id(), " was revoked at ", Show(about.revoked_unix_ms()));
+  if (!entry.taken_unix_ms.has_value()) return "";
+  // It is kept while a token hangs on it.
+  const v1::Token& by = entries_.at(entry.taken_by).record.about();
+  return absl::StrCat("token ", about.id(), " ended at ", Show(by.revoked_unix_ms()), ": token ", by.id(),
+                      " was revoked with those that were made or rotated with it");
 }
 
 v1::Token TokenTable::AboutLocked(const Entry& entry, absl::Time now) const {
@@ -132,28 +186,17 @@ std::vector<v1::Token> TokenTable::List(absl::string_view tenant, absl::Time now
   return tokens;
 }
 
-size_t TokenTable::CountWithMade(const std::string& id, int64_t since_unix_ms, absl::Time now) const {
+std::vector<std::string> TokenTable::EndingWith(const std::string& id, int64_t since_unix_ms, absl::Time now) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  size_t count = 0;
-  for (const auto& [other, entry] : entries_) {
-    if (other == id || !EndOf(entry, now).empty()) continue;
-    for (const v1::Token* about = &entry.record.about(); !about->made_with().empty();) {
-      if (about->made_with() == id) {
-        count += about->created_unix_ms() >= since_unix_ms ? 1 : 0;
-        break;
-      }
-      const auto maker = entries_.find(about->made_with());
-      if (maker == entries_.end()) break;
-      about = &maker->second.record.about();
-    }
+  std::vector<std::string> ending;
+  for (const auto& [other, since] : ReachOf(id, since_unix_ms)) {
+    if (other != id && EndOf(entries_.at(other), now).empty()) ending.push_back(other);
   }
-  return count;
+  return ending;
 }
 
 std::pair<size_t, std::string> TokenTable::RoomOf(absl::string_view tenant, absl::Time now) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  absl::btree_set<std::string> makers;
-  for (const auto& [id, entry] : entries_) makers.insert(entry.record.about().made_with());
   size_t kept = 0;
   const v1::Token* forgotten = nullptr;
   for (auto one = by_tenant_.lower_bound({std::string(tenant), ""}); one != by_tenant_.end() && one->first == tenant;
@@ -162,7 +205,9 @@ std::pair<size_t, std::string> TokenTable::RoomOf(absl::string_view tenant, absl
     const Entry& entry = entries_.at(one->second);
     const v1::Token& about = entry.record.about();
     const bool is_over = !RevocationOf(entry).empty() || IsOver(about.expires_unix_ms(), now - kExpiredKept);
-    if (!is_over || makers.contains(about.id())) continue;
+    const auto hanging = by_origin_.lower_bound({about.id(), ""});
+    const bool is_origin = hanging != by_origin_.end() && hanging->first == about.id();
+    if (!is_over || is_origin) continue;
     if (forgotten == nullptr || about.created_unix_ms() < forgotten->created_unix_ms()) forgotten = &about;
   }
   return {kept, forgotten == nullptr ? "" : forgotten->id()};

@@ -36,16 +36,17 @@ class TokenTable {
   // UNAUTHENTICATED: there is none, or it has ended (the sentence says how, to those who have its text).
   absl::StatusOr<v1::Token> Authenticate(absl::string_view text, absl::Time now);
 
-  // OK, or UNAUTHENTICATED: nothing that hangs on the token may go on, since it, or one that it was made with, was
-  // revoked; `while_unexpired`: or since it has expired.
+  // OK, or UNAUTHENTICATED: nothing that hangs on the token may go on, since it, or one that it was made or rotated
+  // with, was revoked; `while_unexpired`: or since it has expired.
   absl::Status CheckStanding(absl::string_view id, absl::Time now, bool while_unexpired) const;
 
   // A tenant's tokens, or where that is "" all, by tenant and then by time; with what is known of each now.
   std::vector<v1::Token> List(absl::string_view tenant, absl::Time now) const;
-  // How many tokens are good that would end if `id` were revoked with those that were made with it since `since`.
-  size_t CountWithMade(const std::string& id, int64_t since_unix_ms, absl::Time now) const;
+  // The ids of the other tokens that are good, and that would end if `id` were revoked with those that were made or
+  // rotated with it since `since`.
+  std::vector<std::string> EndingWith(const std::string& id, int64_t since_unix_ms, absl::Time now) const;
   // How many of the tenant's are kept, and the one that may be forgotten for a new one: that was revoked, or expired 30
-  // days ago, and that no other was made with. "": none.
+  // days ago, and that no other was made or rotated with. "": none.
   std::pair<size_t, std::string> RoomOf(absl::string_view tenant, absl::Time now) const;
 
   // Grows with each change.
@@ -61,8 +62,17 @@ class TokenTable {
     v1::TokenRecord record;
     int64_t last_used_unix_ms = 0;
     int64_t told_unix_ms = 0;
+    // Set: since this moment its holder may have been the one of the token `taken_by`, which was revoked with all that
+    // was made or rotated with it. That token itself is taken, too.
+    std::optional<int64_t> taken_unix_ms = {};
+    std::string taken_by = {};
   };
 
+  // The tokens that a holder of `id` since `since` may have got, with `id` itself: their ids, and since when. Each
+  // token is there by the earliest way to it.
+  absl::btree_map<std::string, int64_t> ReachOf(const std::string& id, int64_t since_unix_ms) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Take(const std::string& id, int64_t since_unix_ms, const std::string& by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Why the token is not good any more; "": it is.
   std::string EndOf(const Entry& entry, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same, as far as it was revoked.
@@ -75,6 +85,8 @@ class TokenTable {
   uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;
   // Tenant and id.
   absl::btree_set<std::pair<std::string, std::string>> by_tenant_ ABSL_GUARDED_BY(mutex_);
+  // A token's id, and that of one that was made or rotated with it.
+  absl::btree_set<std::pair<std::string, std::string>> by_origin_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace farandole

@@ -307,7 +307,7 @@ void AddTokenCommands(CLI::App* app, int* exit_code) {
   CLI::App* revoke = add(token, "revoke", "End a token, its streams, and the runs that were launched with it");
   revoke->add_option("ID", options->id, "The token's id")->required();
   revoke->add_flag("--and-made-with-it", options->and_made_with_it,
-                   "Also the tokens that were made with it, and with those: after a leak");
+                   "Also the tokens that were made or rotated with it, and with those: after a leak");
   revoke->add_option("--since", options->since, "Of those only what was made in the last 2h, 7d");
   revoke->callback([options, exit_code] { *exit_code = RevokeToken(*options, absl::Now(), std::cout, std::cerr); });
 

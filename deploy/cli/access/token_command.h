@@ -23,7 +23,7 @@ struct TokenCommandOptions {
   // "30d", "12h"; "": the coordinator's default, of an overlap none.
   std::string lifetime;
   std::string overlap;
-  // Revoke: also what was made with it, in the last `since`; "": ever.
+  // Revoke: also what was made or rotated with it, in the last `since`; "": ever.
   bool and_made_with_it = false;
   std::string since;
   uint32_t max_jobs = 0;

@@ -201,7 +201,8 @@ class Client {
     return Call<NewToken>("AccessService/RotateToken", request, "refused to rotate token " + id, options_.patience);
   }
   // Ends a token, and within a second its streams and the runs that were launched with it; `and_made_with_it`: also the
-  // tokens that were made with it, and with those. How many tokens have ended. NOT_FOUND: there is no such token.
+  // tokens that were made or rotated with it, and with those. How many tokens have ended. NOT_FOUND: there is no such
+  // token.
   StatusOr<int> RevokeToken(const std::string& id, bool and_made_with_it = false) const {
     WireWriter request;
     request.Text(1, id).Number(2, and_made_with_it ? 1 : 0).Text(4, NewKey());

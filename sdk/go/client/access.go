@@ -107,8 +107,8 @@ func (c *Client) RotateToken(ctx context.Context, id string, overlap time.Durati
 }
 
 // RevokeToken ends a token, and within a second its streams and the runs that were launched with it; andMadeWithIt: also
-// the tokens that were made with it, and with those. It gives how many tokens have ended. ErrNotFound: there is no such
-// token.
+// the tokens that were made or rotated with it, and with those. It gives how many tokens have ended. ErrNotFound: there is
+// no such token.
 func (c *Client) RevokeToken(ctx context.Context, id string, andMadeWithIt bool) (int, error) {
 	request := &farandolev1.RevokeTokenRequest{Id: id, AndMadeWithIt: andMadeWithIt, IdempotencyKey: newKey()}
 	answer, err := call(ctx, c, c.options.Patience, c.access.RevokeToken, request, "refused to revoke token "+id)

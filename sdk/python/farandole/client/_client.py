@@ -231,8 +231,8 @@ class Client:
 
     def revoke_token(self, token_id: str, and_made_with_it: bool = False) -> int:
         """Ends a token, and within a second its streams and the runs that were launched with it. `and_made_with_it`: also
-        the tokens that were made with it, and with those. Returns how many tokens have ended. LookupError: there is no
-        such token."""
+        the tokens that were made or rotated with it, and with those. Returns how many tokens have ended. LookupError:
+        there is no such token."""
         request: Dict[int, Field] = {1: token_id, 2: int(and_made_with_it), 4: _new_key()}
         answer = self._call("AccessService/RevokeToken", request, f"refused to revoke token {token_id}", self._patience)
         return self._read(Revoked, answer).ended

@@ -86,7 +86,7 @@ absl::Status TokenRegistrar::Load(Store* store, Tenants* tenants) {
     v1::TokenUseRecord use;
     if (!use.ParseFromString(row.value))
       return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not a TokenUseRecord"));
-    tenants->tokens().SetUsed(row.key.substr(row.key.rfind('/') + 1), use.last_used_unix_ms());
+    tenants->tokens().SetUsed(row.key.substr(row.key.rfind('/') + 1), std::move(use));
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/sha256.h"
 #include "farandole/v1/store.pb.h"
 #include "gmock/gmock.h"
@@ -192,6 +194,35 @@ TEST(TokenTableTest, ATokenThatEndedAndThatNoOtherHangsOnGivesItsPlaceFirst) {
   EXPECT_EQ(table.RoomOf("a", now + absl::Hours(48)).second, "") << "the next revocation must find it";
   table.Erase(expired.about().id());
   EXPECT_EQ(table.List("a", now).size(), 3u);
+}
+
+TEST(TokenTableTest, AnExpiredTokenThatARunHangsOnIsNotForgotten) {
+  const absl::Time now = absl::Now();
+  v1::TokenRecord launcher = Token("a", v1::LAUNCHER, "launcher");
+  launcher.mutable_about()->set_expires_unix_ms(absl::ToUnixMillis(now - absl::Hours(24 * 31)));
+  Tenants tenants;
+  ASSERT_TRUE(tenants.Put(Tenant("a")).ok());
+  tenants.SetRunKey("key");
+  tenants.tokens().Put(launcher);
+  const std::string credential = tenants.CredentialOf({"a", "mnist"}, v1::Launch(), launcher.about().id());
+  EXPECT_EQ(tenants.tokens().RoomOf("a", now).second, launcher.about().id());
+  const absl::StatusOr<Access> worker = tenants.Authenticate(credential);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_EQ(tenants.tokens().RoomOf("a", now).second, "");
+  EXPECT_EQ(tenants.tokens().List("a", now).front().last_used_unix_ms(), 0) << "the token itself is not used";
+  // Also in the next life.
+  const std::vector<TokenTable::Use> uses = tenants.tokens().TakeUses();
+  ASSERT_EQ(uses.size(), 1u);
+  EXPECT_EQ(uses[0].tenant, "a");
+  EXPECT_THAT(tenants.tokens().TakeUses(), ::testing::IsEmpty()) << "once a minute";
+  TokenTable next;
+  next.Put(launcher);
+  next.SetUsed(uses[0].id, uses[0].record);
+  EXPECT_EQ(next.RoomOf("a", now + absl::Hours(24 * 29)).second, "");
+  EXPECT_EQ(next.RoomOf("a", now + absl::Hours(24 * 31)).second, launcher.about().id());
+  launcher.mutable_about()->set_revoked_unix_ms(1);
+  next.Put(launcher);
+  EXPECT_EQ(next.RoomOf("a", now).second, launcher.about().id()) << "no run goes on with a revoked one";
 }
 
 TEST(RightsTest, EachRoleOfATenantHasTheRightsOfThoseBelowIt) {

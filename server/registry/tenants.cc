@@ -169,7 +169,7 @@ absl::Status Tenants::CheckStanding(const Access& access) const {
 absl::Status Tenants::CheckLauncher(const std::string& token_id) const {
   if (absl::StartsWith(token_id, kSignedPrefix) || absl::StartsWith(token_id, kCertificatePrefix))
     return absl::OkStatus();
-  return tokens_.CheckStanding(token_id, absl::Now(), /*while_unexpired=*/false);
+  return tokens_.CheckRun(token_id, absl::Now());
 }
 
 std::string Tenants::CredentialOf(const JobKey& key, const v1::Launch& launch, const std::string& token_id) const {

@@ -131,7 +131,7 @@ absl::StatusOr<v1::Token> TokenTable::Authenticate(absl::string_view text, absl:
     return absl::UnauthenticatedError(absl::StrCat(
         "token ", id, " has another secret since its rotation; this one ended at ", Show(own->ends_unix_ms())));
   }
-  entry.last_used_unix_ms = std::max(entry.last_used_unix_ms, absl::ToUnixMillis(now));
+  entry.use.set_last_used_unix_ms(std::max(entry.use.last_used_unix_ms(), absl::ToUnixMillis(now)));
   return entry.record.about();
 }
 
@@ -141,6 +141,16 @@ absl::Status TokenTable::CheckStanding(absl::string_view id, absl::Time now, boo
   if (found == entries_.end()) return Unknown();
   const std::string end = while_unexpired ? EndOf(found->second, now) : RevocationOf(found->second);
   return end.empty() ? absl::OkStatus() : absl::UnauthenticatedError(end);
+}
+
+absl::Status TokenTable::CheckRun(absl::string_view id, absl::Time now) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return Unknown();
+  Entry& entry = found->second;
+  if (const std::string end = RevocationOf(entry); !end.empty()) return absl::UnauthenticatedError(end);
+  entry.use.set_last_run_unix_ms(std::max(entry.use.last_run_unix_ms(), absl::ToUnixMillis(now)));
+  return absl::OkStatus();
 }
 
 std::string TokenTable::EndOf(const Entry& entry, absl::Time now) const {
@@ -163,7 +173,7 @@ std::string TokenTable::RevocationOf(const Entry& entry) const {
 
 v1::Token TokenTable::AboutLocked(const Entry& entry, absl::Time now) const {
   v1::Token about = entry.record.about();
-  about.set_last_used_unix_ms(entry.last_used_unix_ms);
+  about.set_last_used_unix_ms(entry.use.last_used_unix_ms());
   about.set_ended(EndOf(entry, now));
   for (const v1::TokenRecord::Secret& secret : entry.record.secrets()) {
     if (secret.ends_unix_ms() != 0 && !IsOver(secret.ends_unix_ms(), now))
@@ -204,7 +214,9 @@ std::pair<size_t, std::string> TokenTable::RoomOf(absl::string_view tenant, absl
     ++kept;
     const Entry& entry = entries_.at(one->second);
     const v1::Token& about = entry.record.about();
-    const bool is_over = !RevocationOf(entry).empty() || IsOver(about.expires_unix_ms(), now - kExpiredKept);
+    const bool has_expired = IsOver(about.expires_unix_ms(), now - kExpiredKept) &&
+                             entry.use.last_run_unix_ms() <= absl::ToUnixMillis(now - kExpiredKept);
+    const bool is_over = has_expired || !RevocationOf(entry).empty();
     const auto hanging = by_origin_.lower_bound({about.id(), ""});
     const bool is_origin = hanging != by_origin_.end() && hanging->first == about.id();
     if (!is_over || is_origin) continue;
@@ -213,24 +225,25 @@ std::pair<size_t, std::string> TokenTable::RoomOf(absl::string_view tenant, absl
   return {kept, forgotten == nullptr ? "" : forgotten->id()};
 }
 
-void TokenTable::SetUsed(const std::string& id, int64_t last_used_unix_ms) {
+void TokenTable::SetUsed(const std::string& id, v1::TokenUseRecord use) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
-  found->second.last_used_unix_ms = found->second.told_unix_ms = last_used_unix_ms;
+  found->second.use = found->second.told_use = std::move(use);
 }
 
-std::vector<v1::Token> TokenTable::TakeUses() {
-  std::vector<v1::Token> uses;
+std::vector<TokenTable::Use> TokenTable::TakeUses() {
+  const int64_t step = absl::ToInt64Milliseconds(kUseStep);
+  std::vector<Use> uses;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto& [id, entry] : entries_) {
-    if (entry.last_used_unix_ms < entry.told_unix_ms + absl::ToInt64Milliseconds(kUseStep)) continue;
-    entry.told_unix_ms = entry.last_used_unix_ms;
-    v1::Token use;
-    use.set_id(id);
-    use.set_tenant(entry.record.about().tenant());
-    use.set_last_used_unix_ms(entry.last_used_unix_ms);
-    uses.push_back(std::move(use));
+    const v1::TokenUseRecord &use = entry.use, &told = entry.told_use;
+    if (use.last_used_unix_ms() < told.last_used_unix_ms() + step &&
+        use.last_run_unix_ms() < told.last_run_unix_ms() + step) {
+      continue;
+    }
+    entry.told_use = use;
+    uses.push_back({entry.record.about().tenant(), id, use});
   }
   return uses;
 }

@@ -39,6 +39,8 @@ class TokenTable {
   // OK, or UNAUTHENTICATED: nothing that hangs on the token may go on, since it, or one that it was made or rotated
   // with, was revoked; `while_unexpired`: or since it has expired.
   absl::Status CheckStanding(absl::string_view id, absl::Time now, bool while_unexpired) const;
+  // The same for what hangs on the token's run or launch, which goes on when it has expired; notes that there is such.
+  absl::Status CheckRun(absl::string_view id, absl::Time now);
 
   // A tenant's tokens, or where that is "" all, by tenant and then by time; with what is known of each now.
   std::vector<v1::Token> List(absl::string_view tenant, absl::Time now) const;
@@ -46,22 +48,28 @@ class TokenTable {
   // rotated with it since `since`.
   std::vector<std::string> EndingWith(const std::string& id, int64_t since_unix_ms, absl::Time now) const;
   // How many of the tenant's are kept, and the one that may be forgotten for a new one: that was revoked, or expired 30
-  // days ago, and that no other was made or rotated with. "": none.
+  // days ago and has had no run for as long, and that no other was made or rotated with. "": none.
   std::pair<size_t, std::string> RoomOf(absl::string_view tenant, absl::Time now) const;
 
   // Grows with each change.
   uint64_t revision() const;
 
-  // When the token was last used, as the store has it.
-  void SetUsed(const std::string& id, int64_t last_used_unix_ms);
-  // Those whose use has not been told since it was a minute later than before; their tenant, id, and time.
-  std::vector<v1::Token> TakeUses();
+  // A token's last use.
+  struct Use {
+    std::string tenant;
+    std::string id;
+    v1::TokenUseRecord record;
+  };
+  // As the store has it.
+  void SetUsed(const std::string& id, v1::TokenUseRecord use);
+  // Those that have not been told since they were a minute later than before.
+  std::vector<Use> TakeUses();
 
  private:
   struct Entry {
     v1::TokenRecord record;
-    int64_t last_used_unix_ms = 0;
-    int64_t told_unix_ms = 0;
+    v1::TokenUseRecord use = {};
+    v1::TokenUseRecord told_use = {};
     // Set: since this moment its holder may have been the one of the token `taken_by`, which was revoked with all that
     // was made or rotated with it. That token itself is taken, too.
     std::optional<int64_t> taken_unix_ms = {};

@@ -51,17 +51,15 @@ void TokenWatch::Run() {
 }
 
 void TokenWatch::KeepUses() {
-  std::vector<v1::Token> uses = tokens_->TakeUses();
+  const std::vector<TokenTable::Use> uses = tokens_->TakeUses();
   StoreBatch batch;
   const auto write = [&] {
     ledger_->Commit(std::exchange(batch, StoreBatch()), [](const absl::Status& status) {
       if (!status.ok()) spdlog::warn("the last use of some tokens is not kept: {}", std::string(status.message()));
     });
   };
-  for (const v1::Token& use : uses) {
-    v1::TokenUseRecord record;
-    record.set_last_used_unix_ms(use.last_used_unix_ms());
-    batch.puts.push_back({UseRowKey(use.tenant(), use.id()), record.SerializeAsString()});
+  for (const TokenTable::Use& use : uses) {
+    batch.puts.push_back({UseRowKey(use.tenant, use.id), use.record.SerializeAsString()});
     if (batch.puts.size() == kMaxBatchOperations) write();
   }
   if (!batch.empty()) write();

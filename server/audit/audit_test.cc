@@ -13,9 +13,11 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "base/retry/retry_delay.h"
+#include "base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/audit/audit_chain.h"
@@ -117,6 +119,25 @@ TEST_F(AuditTest, TheFirstBrokenLineIsNamed) {
   Write(File(1), changed);
   EXPECT_EQ(Verify().broken, "");
   EXPECT_EQ(Verify().last_seq, 2u);
+}
+
+TEST_F(AuditTest, AChainThatWasWrittenAnewShowsByAHashThatWasKeptElsewhereOnly) {
+  AuditChain chain = Open();
+  for (int i = 1; i <= 3; ++i) ASSERT_TRUE(chain.Add({{"method", absl::StrCat("m", i)}}).ok());
+  const ChainVerdict kept = Verify();
+  ASSERT_TRUE(chain.Add({{"method", "m4"}}).ok());
+  std::vector<std::string> lines = Lines(File(1));
+  const auto is_next = [&] { return Json::parse(lines[kept.last_seq])["prev"] == kept.last_hash; };
+  EXPECT_TRUE(is_next()) << "the line after the last one has its hash";
+  lines[0].replace(lines[0].find("m1"), 2, "mX");
+  for (size_t i = 1; i < lines.size(); ++i) {
+    Json json = Json::parse(lines[i]);
+    json["prev"] = absl::BytesToHexString(Sha256(lines[i - 1]));
+    lines[i] = json.dump();
+  }
+  Write(File(1), lines);
+  EXPECT_EQ(Verify().broken, "");
+  EXPECT_FALSE(is_next());
 }
 
 TEST_F(AuditTest, FilesAreBoundedAndTheChainGoesOnThroughThem) {

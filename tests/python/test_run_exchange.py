@@ -1,16 +1,22 @@
 """The way of run()'s function and results between hosts, with strangers on it."""
 
+import concurrent.futures
 import contextlib
+import hmac
+import multiprocessing
+import pickle
 import socket
 import struct
 import threading
 import time
 from multiprocessing import AuthenticationError
-from typing import Any, Callable, List
+from typing import Any, Callable, List, Tuple
 
 import pytest
-from farandole import _options, _run_peers
+from farandole import _options, _run_exchange, _run_peers
 from farandole._run_exchange import Exchange, Result, deliver, fetch
+
+KEY = b"k" * 32
 
 unpickled: List[str] = []
 
@@ -37,12 +43,24 @@ def read(peer: socket.socket, size: int) -> bytes:
     return data
 
 
+def send(peer: socket.socket, message: bytes) -> None:
+    peer.sendall(struct.pack("!i", len(message)) + message)
+
+
+def receive(peer: socket.socket) -> bytes:
+    (size,) = struct.unpack("!i", read(peer, 4))
+    return read(peer, size)
+
+
 class Path:
     """Between a worker and the driver: messages pass as `change` gives them back."""
 
     def __init__(self, port: int, change: Callable[[bytes], bytes]) -> None:
         self._port = port
         self._change = change
+        # The messages that each end was sent.
+        self.to_driver: List[bytes] = []
+        self.to_worker: List[bytes] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()
@@ -51,15 +69,14 @@ class Path:
         while True:
             worker, _ = self._listener.accept()
             driver = socket.create_connection(("127.0.0.1", self._port))
-            for ends in ((worker, driver), (driver, worker)):
-                threading.Thread(target=self._carry, args=ends, daemon=True).start()
+            for way in ((worker, driver, self.to_driver), (driver, worker, self.to_worker)):
+                threading.Thread(target=self._carry, args=way, daemon=True).start()
 
-    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+    def _carry(self, source: socket.socket, target: socket.socket, sent: List[bytes]) -> None:
         try:
             while True:
-                (size,) = struct.unpack("!i", read(source, 4))
-                message = self._change(read(source, size))
-                target.sendall(struct.pack("!i", len(message)) + message)
+                sent.append(self._change(receive(source)))
+                send(target, sent[-1])
         except (EOFError, OSError):
             with contextlib.suppress(OSError):
                 target.shutdown(socket.SHUT_RDWR)
@@ -80,7 +97,7 @@ def at(monkeypatch: pytest.MonkeyPatch, port: int, key: bytes) -> None:
 
 
 def flip_large(message: bytes) -> bytes:
-    """Challenges and their answers are short."""
+    """Those that prove the ends are short."""
     return message[:-1] + bytes([message[-1] ^ 1]) if len(message) > 120 else message
 
 
@@ -123,7 +140,7 @@ def test_a_silent_peer_is_left_after_a_while(exchange: Exchange, monkeypatch: py
     monkeypatch.setattr(_run_peers, "PROOF_SECONDS", 1)
     with socket.create_connection(("127.0.0.1", int(exchange.address))) as silent:
         silent.settimeout(10)
-        while silent.recv(4096):  # the challenge, and then the end
+        while silent.recv(4096):  # the nonce, and then the end
             pass
 
 
@@ -131,7 +148,7 @@ def test_a_peer_that_trickles_is_left_after_a_while(exchange: Exchange, monkeypa
     monkeypatch.setattr(_run_peers, "PROOF_SECONDS", 1)
     begin = time.monotonic()
     with socket.create_connection(("127.0.0.1", int(exchange.address))) as slow:
-        slow.sendall(struct.pack("!i", 200))
+        slow.sendall(struct.pack("!i", 32))
         slow.settimeout(0.2)
         is_open = True
         while is_open and time.monotonic() < begin + 20:
@@ -152,7 +169,7 @@ def test_a_newcomer_takes_no_place_within_a_second(exchange: Exchange, monkeypat
     for peer in peers:
         peer.settimeout(20)
     for peer in served:
-        assert peer.recv(4096), "the challenge"
+        assert peer.recv(4096), "the nonce"
     newcomer.settimeout(0.5)
     with pytest.raises(TimeoutError):
         newcomer.recv(4096)
@@ -162,7 +179,7 @@ def test_a_newcomer_takes_no_place_within_a_second(exchange: Exchange, monkeypat
     # A place that is free goes to it.
     served[1].close()
     newcomer.settimeout(20)
-    assert newcomer.recv(4096), "the challenge"
+    assert newcomer.recv(4096), "the nonce"
     for peer in peers:
         peer.close()
 
@@ -180,3 +197,189 @@ def test_a_crowd_of_one_address_keeps_no_worker_of_another_out(
     assert time.monotonic() < begin + 9, "it has waited behind the crowd, of which 64 go in 3 s"
     for peer in crowd:
         peer.close()
+
+
+class Stranger:
+    """In the driver's place, without the secret. `worker` runs a function as a worker that finds it there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(20)
+        self.port = self._listener.getsockname()[1]
+        self._threads = concurrent.futures.ThreadPoolExecutor()
+        self._peers: List[socket.socket] = []
+        at(monkeypatch, self.port, KEY)
+        unpickled.clear()
+
+    def __enter__(self) -> "Stranger":
+        return self
+
+    def __exit__(self, *_exception: Any) -> None:
+        for peer in self._peers:
+            peer.close()
+        self._threads.shutdown()
+        self._listener.close()
+
+    def worker(self, call: Callable[[], Any]) -> Tuple["concurrent.futures.Future[Any]", socket.socket]:
+        """The call's end, and the connection that it makes."""
+        end = self._threads.submit(call)
+        peer, _ = self._listener.accept()
+        peer.settimeout(20)
+        self._peers.append(peer)
+        return end, peer
+
+
+def assert_refuses(end: "concurrent.futures.Future[Any]") -> None:
+    with pytest.raises((AuthenticationError, OSError)):
+        end.result(20)
+    assert not unpickled
+
+
+def answer_of_python_3_12(connection: Any, authkey: bytes) -> None:
+    """multiprocessing's answer_challenge from Python 3.12 on, which lets the challenge choose the digest."""
+    message = connection.recv_bytes(256)
+    assert message.startswith(b"#CHALLENGE#")
+    message = message[len(b"#CHALLENGE#") :]
+    if message.startswith(b"{sha256}"):
+        connection.send_bytes(b"{sha256}" + hmac.new(authkey, message, "sha256").digest())
+    else:
+        connection.send_bytes(hmac.new(authkey, message, "md5").digest())
+    if connection.recv_bytes(256) != b"#WELCOME#":
+        raise AuthenticationError("digest sent was rejected")
+
+
+def test_a_workers_answer_to_a_challenge_signs_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_run_exchange, "answer_challenge", answer_of_python_3_12, raising=False)
+    trap = pickle.dumps(Trap())
+    with Stranger(monkeypatch) as stranger:
+        victim, peer = stranger.worker(fetch)
+        with contextlib.suppress(EOFError, OSError):
+            send(peer, b"#CHALLENGE#{sha256}call " + trap)
+            signed = receive(peer)[len(b"{sha256}") :]
+            send(peer, b"#WELCOME#")
+            challenge = receive(peer)
+            _, other = stranger.worker(fetch)
+            send(other, challenge)
+            send(peer, receive(other))
+            assert receive(peer) == b"#WELCOME#"
+            send(peer, b"{sha256}")
+            receive(peer)  # its wish
+            send(peer, signed + trap)
+        assert_refuses(victim)
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 33, 64])
+def test_a_nonce_of_another_length_is_refused(exchange: Exchange, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    with Stranger(monkeypatch) as stranger:
+        for call in (fetch, lambda: deliver(Result(0, "value"))):
+            end, peer = stranger.worker(call)
+            send(peer, b"n" * size)
+            assert_refuses(end)
+    with socket.create_connection(("127.0.0.1", int(exchange.address)), 20) as peer:
+        send(peer, b"n" * size)
+        assert len(receive(peer)) == 32
+        with pytest.raises((EOFError, OSError)):
+            receive(peer)
+
+
+@pytest.mark.parametrize("nonce", ["chosen", "its own", "another worker's"])
+def test_messages_of_workers_do_not_pass_for_the_drivers(monkeypatch: pytest.MonkeyPatch, nonce: str) -> None:
+    with Stranger(monkeypatch) as stranger:
+        victim, peer = stranger.worker(fetch)
+        other_end, other = stranger.worker(fetch)
+        own, others = receive(peer), receive(other)
+        send(peer, {"chosen": bytes(32), "its own": own, "another worker's": others}[nonce])
+        send(other, own)
+        wish, others_wish = receive(peer), receive(other)
+        send(peer, others_wish if nonce == "another worker's" else wish)
+        send(other, wish)
+        assert_refuses(victim)
+        assert_refuses(other_end)
+
+        victim, peer = stranger.worker(fetch)
+        send(peer, receive(peer))
+        send(peer, receive(peer)[:32])  # as a welcome, which has no content
+        assert_refuses(victim)
+
+
+def test_a_stranger_in_the_drivers_place_gets_no_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Stranger(monkeypatch) as stranger:
+        end, peer = stranger.worker(lambda: deliver(Result(0, "value")))
+        send(peer, bytes(32))
+        assert len(receive(peer)) == 32
+        assert receive(peer)[32:] == b"deliver"
+        send(peer, bytes(32))
+        assert_refuses(end)
+        with pytest.raises((EOFError, OSError)):
+            receive(peer)
+
+
+def test_messages_of_an_earlier_connection_are_refused(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(int(exchange.address), lambda message: message)
+    at(monkeypatch, path.port, exchange.key)
+    fetch()
+    calls = list(path.to_worker)
+    path.to_driver.clear()
+    deliver(Result(0, "value"))
+    assert (len(calls), len(path.to_driver)) == (3, 3)
+    with socket.create_connection(("127.0.0.1", int(exchange.address)), 20) as peer:
+        for message in path.to_driver:
+            with contextlib.suppress(OSError):
+                send(peer, message)
+        receive(peer)  # its nonce
+        with pytest.raises((EOFError, OSError)):
+            receive(peer)
+    assert exchange.outcomes() == [Result(0, "value")]
+    with Stranger(monkeypatch) as stranger:
+        at(monkeypatch, stranger.port, exchange.key)
+        end, peer = stranger.worker(fetch)
+        for message in calls:
+            send(peer, message)
+        assert_refuses(end)
+
+
+@pytest.fixture(name="pair")
+def make_pair() -> Any:
+    """The messages of a worker and of the driver, and the connection at the driver's end and at the worker's."""
+    at_driver, at_worker = multiprocessing.Pipe()
+    with at_driver, at_worker, concurrent.futures.ThreadPoolExecutor() as threads:
+        driver = threads.submit(_run_exchange._Messages, at_driver, KEY, _run_exchange._DRIVER)
+        worker = _run_exchange._Messages(at_worker, KEY, _run_exchange._WORKER)
+        yield worker, driver.result(), at_driver, at_worker
+
+
+def test_a_message_is_taken_once(pair: Any) -> None:
+    worker, driver, at_driver, at_worker = pair
+    worker.send(b"outcome", b"value")
+    sent = at_driver.recv_bytes()
+    at_worker.send_bytes(sent)
+    assert driver.receive(b"outcome") == b"value"
+    at_worker.send_bytes(sent)
+    with pytest.raises(AuthenticationError):
+        driver.receive(b"outcome")
+
+
+def test_messages_are_taken_in_their_order(pair: Any) -> None:
+    worker, driver, at_driver, _ = pair
+    worker.send(b"outcome", b"first")
+    worker.send(b"outcome", b"second")
+    at_driver.recv_bytes()
+    with pytest.raises(AuthenticationError):
+        driver.receive(b"outcome")
+
+
+def test_a_message_is_of_one_kind_and_one_sender(pair: Any) -> None:
+    worker, driver, at_driver, at_worker = pair
+    worker.send(b"outcome", b"value")
+    sent = at_driver.recv_bytes()
+    at_worker.send_bytes(sent)
+    with pytest.raises(AuthenticationError):
+        driver.receive(b"outcom", 100)
+    at_driver.send_bytes(sent)
+    with pytest.raises(AuthenticationError):
+        worker.receive(b"outcome")
+
+
+def test_no_two_lists_of_fields_have_the_same_mac() -> None:
+    lists = [(b"ab", b"c"), (b"a", b"bc"), (b"abc",), (b"abc", b""), (b"", b"abc")]
+    assert len({_run_exchange._mac(KEY, *fields) for fields in lists}) == len(lists)

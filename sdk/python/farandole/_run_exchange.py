@@ -1,7 +1,17 @@
 """How the driver of run() gives its workers their function, and gets their results: connections that prove a secret.
 
-A worker connects to fetch the call, and again to deliver its outcome. Both sides prove that they know the secret, and that each
-message comes from them, before anything is unpickled; what travels is not encrypted.
+A worker connects to fetch the call, and again to deliver its outcome. Messages are not encrypted:
+
+    both     a nonce of 32 random bytes, at the same time
+    worker   wish      FETCH or DELIVER, which proves the worker
+    driver   welcome   empty, which proves the driver
+    driver   call      if FETCH
+    worker   outcome   if DELIVER
+    driver   taken     empty: the worker may end
+
+Each message but the nonces has a MAC, HMAC-SHA256, over its sender, its number, its kind and its content. The MAC's key is for
+this connection and this sender: it follows from the secret and both nonces. The secret has no other use, so that nothing which
+an end answers can pass for a message. Nothing is unpickled before its MAC has been checked.
 """
 
 import contextlib
@@ -11,15 +21,8 @@ import sys
 import tempfile
 import threading
 import traceback
-from multiprocessing.connection import (
-    AuthenticationError,
-    Client,
-    Connection,
-    Listener,
-    answer_challenge,
-    deliver_challenge,
-)
-from typing import Any, Iterator, List, NamedTuple, Union
+from multiprocessing.connection import AuthenticationError, Client, Connection, Listener
+from typing import Any, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from . import _options
 from ._pickles import dumps, dumps_for_others, loads
@@ -28,38 +31,59 @@ from .exceptions import EpochEnded
 
 FETCH, DELIVER = b"fetch", b"deliver"
 
+# The two ends.
+_DRIVER, _WORKER = b"driver", b"worker"
+
+_NONCE_BYTES = 32
 _MAC_BYTES = 32
 
 
-class _Proven:
-    """The messages of a connection whose two ends know the secret; `nonce` is that of the connection."""
+def _mac(key: bytes, *fields: bytes) -> bytes:
+    """Each field is behind its length, so that no two lists of fields give the same text."""
+    made = hmac.new(key, digestmod="sha256")
+    for field in fields:
+        made.update(len(field).to_bytes(8, "big"))
+        made.update(field)
+    return made.digest()
 
-    def __init__(self, connection: Connection, key: bytes, nonce: bytes) -> None:
+
+class _Messages:
+    """The messages of a connection whose two ends know the secret; `own` is this end. For one thread."""
+
+    def __init__(self, connection: Connection, secret: bytes, own: bytes) -> None:
+        """Exchanges the nonces. AuthenticationError, OSError: the other end has sent something else."""
         self._connection = connection
-        self._key = key
-        self._nonce = nonce
+        self._own, self._other = own, _WORKER if own == _DRIVER else _DRIVER
+        nonces = {own: secrets.token_bytes(_NONCE_BYTES)}
+        connection.send_bytes(nonces[own])
+        nonces[self._other] = connection.recv_bytes(_NONCE_BYTES)
+        if len(nonces[self._other]) != _NONCE_BYTES:
+            raise AuthenticationError(f"a nonce of run() has {len(nonces[self._other])} bytes, not {_NONCE_BYTES}")
+        self._keys = {
+            sender: _mac(secret, b"farandole run 1", sender, nonces[_DRIVER], nonces[_WORKER])
+            for sender in (_DRIVER, _WORKER)
+        }
+        self._counts = {_DRIVER: 0, _WORKER: 0}
 
-    def send(self, kind: bytes, content: bytes) -> None:
-        self._connection.send_bytes(self._mac(kind, content) + content)
+    def send(self, kind: bytes, content: bytes = b"") -> None:
+        """In the order in which the other end receives."""
+        self._connection.send_bytes(self._next_mac(self._own, kind, content) + content)
 
-    def receive(self, kind: bytes) -> bytes:
-        """AuthenticationError: the other end has not sent this."""
-        message = self._connection.recv_bytes()
+    def receive(self, kind: bytes, most: Optional[int] = None) -> bytes:
+        """The content, of at most so many bytes. AuthenticationError: the other end has not sent this as its next message.
+        OSError: it is larger."""
+        message = self._connection.recv_bytes(None if most is None else _MAC_BYTES + most)
         content = message[_MAC_BYTES:]
-        if not hmac.compare_digest(message[:_MAC_BYTES], self._mac(kind, content)):
+        if not hmac.compare_digest(message[:_MAC_BYTES], self._next_mac(self._other, kind, content)):
             raise AuthenticationError(
                 f"a message of run() was changed on its way, and is not unpickled ({kind.decode()})"
             )
         return content
 
-    def await_end(self) -> None:
-        """Until the other end has taken everything."""
-        self._connection.recv_bytes()
-
-    def _mac(self, kind: bytes, content: bytes) -> bytes:
-        made = hmac.new(self._key, self._nonce + kind + b" ", "sha256")
-        made.update(content)
-        return made.digest()
+    def _next_mac(self, sender: bytes, kind: bytes, content: bytes) -> bytes:
+        number = self._counts[sender].to_bytes(8, "big")
+        self._counts[sender] += 1
+        return _mac(self._keys[sender], sender, number, kind, content)
 
 
 class Result(NamedTuple):
@@ -131,7 +155,7 @@ class Exchange:
         else:
             self._listener = Listener(f"{self._directory.name}/socket", "AF_UNIX", backlog=128)
             self.address = str(self._listener.address)
-        self._newcomers = Newcomers(self._prove, self._answer)
+        self._newcomers = Newcomers(self._meet, self._answer)
         self._thread = threading.Thread(target=self._serve, name="farandole-run", daemon=True)
 
     def __enter__(self) -> "Exchange":
@@ -166,21 +190,22 @@ class Exchange:
             peer = self._listener.last_accepted
             self._newcomers.add(connection, peer[0] if isinstance(peer, tuple) else "")
 
-    def _prove(self, connection: Connection) -> None:
-        deliver_challenge(connection, self.key)
-        answer_challenge(connection, self.key)
+    def _meet(self, connection: Connection) -> Tuple[_Messages, bytes]:
+        """The worker, which has proved that it knows the secret, and its wish."""
+        worker = _Messages(connection, self.key, _DRIVER)
+        wish = worker.receive(b"wish", max(len(FETCH), len(DELIVER)))
+        worker.send(b"welcome")
+        return worker, wish
 
-    def _answer(self, connection: Connection) -> None:
-        nonce = secrets.token_bytes(_MAC_BYTES)
-        connection.send_bytes(nonce)
-        proven = _Proven(connection, self.key, nonce)
-        if proven.receive(b"wish") == FETCH:
-            proven.send(b"call", self._call)
+    def _answer(self, met: Tuple[_Messages, bytes]) -> None:
+        worker, wish = met
+        if wish == FETCH:
+            worker.send(b"call", self._call)
             return
-        outcome = proven.receive(b"outcome")
+        outcome = worker.receive(b"outcome")
         with self._lock:
             self._outcomes.append(outcome)
-        connection.send_bytes(b"")  # the worker may end
+        worker.send(b"taken")
 
 
 def _dial(address: str, host: str) -> Connection:
@@ -189,18 +214,19 @@ def _dial(address: str, host: str) -> Connection:
 
 
 @contextlib.contextmanager
-def _driver() -> Iterator[_Proven]:
-    address, key = _options.run_rendezvous()
+def _driver(wish: bytes) -> Iterator[_Messages]:
+    """The driver, which has proved that it knows the secret."""
+    address, secret = _options.run_rendezvous()
     with _dial(address, _options.coordinator_host() if address.isdecimal() else "") as connection:
-        answer_challenge(connection, key)
-        deliver_challenge(connection, key)
-        yield _Proven(connection, key, connection.recv_bytes())
+        driver = _Messages(connection, secret, _WORKER)
+        driver.send(b"wish", wish)
+        driver.receive(b"welcome", 0)
+        yield driver
 
 
 def fetch() -> Any:
     """On a worker: the arguments of the driver's Exchange; modules are looked for where the driver does."""
-    with _driver() as driver:
-        driver.send(b"wish", FETCH)
+    with _driver(FETCH) as driver:
         paths, call = loads(driver.receive(b"call"))
     sys.path.extend(path for path in paths if path not in sys.path)
     return loads(call)
@@ -209,7 +235,6 @@ def fetch() -> Any:
 def deliver(outcome: Outcome) -> None:
     """On a worker: gives the driver its outcome. Raises the exceptions of pickling it."""
     pickled = dumps(outcome)
-    with _driver() as driver:
-        driver.send(b"wish", DELIVER)
+    with _driver(DELIVER) as driver:
         driver.send(b"outcome", pickled)
-        driver.await_end()
+        driver.receive(b"taken", 0)

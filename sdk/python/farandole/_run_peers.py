@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from multiprocessing.connection import AuthenticationError, Connection
-from typing import Callable, Counter, List
+from typing import Any, Callable, Counter, List
 
 # A peer has so long, from when it is served, until it has proved that it knows the secret.
 PROOF_SECONDS = 10.0
@@ -40,10 +40,10 @@ def _crowd(peers: List[_Peer]) -> str:
 
 
 class Newcomers:
-    """Serves each connection in a thread of its own: `prove` raises where the peer does not know the secret, then comes
-    `serve`. From start() to stop(); any thread may call it."""
+    """Serves each connection in a thread of its own: `prove` raises where the peer does not know the secret; `serve` gets
+    its result. From start() to stop(); any thread may call it."""
 
-    def __init__(self, prove: Callable[[Connection], None], serve: Callable[[Connection], None]) -> None:
+    def __init__(self, prove: Callable[[Connection], Any], serve: Callable[[Any], None]) -> None:
         self._prove = prove
         self._serve = serve
         self._changed = threading.Condition()
@@ -125,11 +125,11 @@ class Newcomers:
         try:
             with peer.connection:
                 try:
-                    self._prove(peer.connection)
+                    proven = self._prove(peer.connection)
                 finally:
                     with self._changed, contextlib.suppress(ValueError):
                         self._served.remove(peer)
                         self._changed.notify()
-                self._serve(peer.connection)
+                self._serve(proven)
         except (AuthenticationError, EOFError, OSError):
             pass  # no worker of ours, or one that has died: the launcher tells of it

@@ -5,8 +5,35 @@ import subprocess
 
 import harness
 import pytest
-from farandole.client import BarredHost, Checkpoint, Details, Elastic, Event, Gpu, GpuUsage, Job, Member, State, Worker
-from farandole.client._types import CheckpointList
+from farandole.client import (
+    BarredHost,
+    Checkpoint,
+    Details,
+    Elastic,
+    Event,
+    Evidence,
+    Findings,
+    Flight,
+    Frame,
+    Gpu,
+    GpuUsage,
+    Job,
+    KernelThread,
+    Member,
+    Progress,
+    RankFindings,
+    StackGroup,
+    State,
+    Submission,
+    Tenant,
+    Thread,
+    Timeline,
+    TimelinePart,
+    Wait,
+    Worker,
+)
+from farandole.client._timeline import Chunk
+from farandole.client._types import CheckpointList, TenantList
 from farandole.client._wire import decode, encode, numbers
 
 FULL = """
@@ -32,6 +59,40 @@ checkpoints {
   name: "net" step: 7 token: 8 path: "/net.pt" size_bytes: 9 sha256: "\\000\\377\\020" committed_unix_ms: 10000 epoch: 11
   rank: 12
 }
+"""
+TENANT = """
+tenants {
+  tenant: "vision" max_jobs: 1 max_workers: 2 created_unix_ms: 3000 tokens: 4 jobs: 5 workers: 6 store_bytes: 7
+  max_store_bytes: 1099511627776 cohort: "research" weight: 9 borrow: 10 queued_jobs: 11 queued_workers: 12
+}
+next_page_token: "more"
+"""
+TIMELINE = """
+recording: 2 is_on: true started_unix_ms: 3000 next: 4 dropped: 5 forgotten: 6
+parts {
+  number: 7 rank: 8 host_id: "host" hostname: "node-3"
+  chunk { lines_zlib: "\\000\\377" lines_bytes: 9 events: 10 sent_ns: 11 ahead_ns: -12 error_ns: 13 is_last: true }
+}
+"""
+FINDINGS = """
+sentence: "rank 1 is missing" epoch: 2 size: 3 stalled_unix_ms: 4000
+waits { name: "grad" op: OP_TYPE_REDUCESCATTER group: 5 ordinal: 6 waiting: 0 waiting: 2 missing: 1 waited_us: 1500000 }
+stacks { ranks: 0 ranks: 300 frames { function: "load" file: "a.py" line: 7 } is_dominant: true }
+ranks {
+  rank: 1 evidence {
+    epoch: 2 about_stacks: "by signal" settings: "A=b" settings: "C=d"
+    flight {
+      epoch: 2 rank: 0 size: 3 pid: 8 unrecorded: 9 names: "grad" names: "loss"
+      records {
+        name: 1 ordinal: 10 state: ENDED op: OP_TYPE_SCATTER dtype: DTYPE_F8E5M2 bytes: 11 group: 12 batch: 13
+        is_on_gpu: true age_us: 3000000 started_after_us: 1000000 ended_after_us: 2000000
+      }
+    }
+    threads { name: "MainThread" tid: 14 frames { function: "wait" } }
+    kernel_threads { tid: 15 name: "python" state: "sleeping" call: "poll" }
+  }
+}
+ranks { rank: 2 silence: "it is stopped" }
 """
 
 
@@ -77,6 +138,49 @@ def test_every_field_of_a_checkpoint_is_read() -> None:
     assert decode(CheckpointList, encoded).checkpoints == [row]
 
 
+def test_every_field_of_a_tenant_is_read() -> None:
+    read = decode(TenantList, protoc("--encode=farandole.v1.ListTenantsResponse", "access", TENANT.encode()))
+    assert read == TenantList([Tenant("vision", 1, 2, at(3), 4, 5, 6, "research", 9, 10, 11, 12, 7, 1 << 40)], "more")
+
+
+def test_every_field_of_a_timeline_is_read() -> None:
+    read = decode(Timeline, protoc("--encode=farandole.v1.GetTimelineResponse", "timeline", TIMELINE.encode()))
+    part = TimelinePart(7, 8, "host", "node-3", Chunk(b"\0\xff", 9, 10, 11, -12, 13))
+    assert read == Timeline(2, True, at(3), [part], 4, 5, 6)
+
+
+def test_every_field_of_findings_is_read() -> None:
+    read = decode(Findings, protoc("--encode=farandole.v1.DiagnoseResponse", "monitor", FINDINGS.encode()))
+    submission = Submission(1, 10, Progress.ENDED, "scatter", "float8_e5m2", 11, 12, 13, True, 3.0, 1.0, 2.0)
+    flight = Flight(2, 0, 3, 8, 9, ["grad", "loss"], [submission])
+    assert read == Findings(
+        sentence="rank 1 is missing",
+        waits=[Wait("grad", "reducescatter", 5, 6, [0, 2], [1], 1.5)],
+        stacks=[StackGroup([0, 300], [Frame("load", "a.py", 7)], True)],
+        ranks=[
+            RankFindings(
+                1,
+                Evidence(
+                    2,
+                    flight,
+                    [Thread("MainThread", 14, [Frame("wait")])],
+                    "by signal",
+                    [KernelThread(15, "python", "sleeping", "poll")],
+                    ["A=b", "C=d"],
+                ),
+            ),
+            RankFindings(2, None, "it is stopped"),
+        ],
+        epoch=2,
+        size=3,
+        stalled=at(4),
+    )
+    assert flight.name_of(submission) == "loss" and flight.name_of(Submission(name_index=2)) == ""
+    # A newer coordinator may know more.
+    newer = decode(Submission, encode({3: 99, 4: 99, 5: 99}))
+    assert (newer.progress, newer.operation, newer.dtype) == (Progress.UNKNOWN, "unknown", "unknown")
+
+
 def test_an_empty_message_has_what_a_proto_takes_for_granted() -> None:
     assert decode(Details, b"") == Details()
     assert Details().job.state is State.UNKNOWN and Details().job.elastic is None
@@ -110,5 +214,7 @@ def test_what_is_written_protoc_reads() -> None:
     name = "x" * 300
     tenant = protoc("--decode=farandole.v1.CreateTenantRequest", "admin", encode({1: name, 2: None, 3: 4_000_000_000}))
     assert tenant.decode().split() == ["tenant:", f'"{name}"', "max_workers:", "4000000000"]
+    quota = protoc("--decode=farandole.v1.SetQuotaRequest", "admin", encode({1: "a", 2: 0, 4: b"", 5: None, 7: ""}))
+    assert quota.decode().split() == ["tenant:", '"a"', "max_jobs:", "0", "cohort:", '""'], "what is given is said"
     ranks = protoc("--encode=farandole.v1.DrainWorkersResponse", "admin", b"ranks: 0 ranks: 1 ranks: 200")
     assert numbers(ranks, 1) == [0, 1, 200]

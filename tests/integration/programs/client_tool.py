@@ -7,7 +7,22 @@ import json
 import sys
 from typing import Any, Callable, Dict, Iterator, Optional
 
-from farandole.client import TLS, Checkpoint, CheckpointRequest, Client, Details, Event, Job, Role, TokenSource, Worker
+from farandole.client import (
+    TLS,
+    Checkpoint,
+    CheckpointRequest,
+    Client,
+    Details,
+    Event,
+    Findings,
+    Flight,
+    Job,
+    Role,
+    Tenant,
+    Timeline,
+    TokenSource,
+    Worker,
+)
 from farandole.client._options import Environment
 
 
@@ -44,9 +59,66 @@ def told(value: Any) -> Any:
         names = ("number", "asker", "times", "is_pending", "failure")
         fields = {"since_ms": milliseconds(value.since), "is_told": value.told is not None}
         fields["checkpoint"] = value.checkpoint and told(value.checkpoint)
+    elif isinstance(value, Tenant):
+        names = ("name", "max_jobs", "max_workers", "cohort", "weight", "borrow", "max_store_bytes")
+        names += ("tokens", "jobs", "workers", "queued_jobs", "queued_workers")
+        fields = {"created_ms": milliseconds(value.created), "uses_store": value.store_bytes > 0}
+    elif isinstance(value, Timeline):
+        names = ("recording", "is_on", "dropped", "forgotten")
+        fields = {"started_ms": milliseconds(value.started), "events": sum(part.events for part in value.parts)}
+        fields["ranks"] = sorted({part.rank for part in value.parts})
+        fields["hosts"] = sorted({part.hostname for part in value.parts})
+        fields["numbers"] = [part.number for part in value.parts]
+    elif isinstance(value, Findings):
+        return findings(value)
     else:
         return value
     return {**fields, **{name: getattr(value, name) for name in names}}
+
+
+def findings(value: Findings) -> Dict[str, Any]:
+    waits = [
+        [each.name, each.operation, each.group, each.ordinal, each.waiting, each.missing, each.waited > 0]
+        for each in value.waits
+    ]
+    stacks = [[each.ranks, each.is_dominant, [frame.function for frame in each.frames]] for each in value.stacks]
+    ranks = []
+    for each in value.ranks:
+        evidence = each.evidence
+        flight = evidence and evidence.flight
+        told_of = {"rank": each.rank, "silence": each.silence, "last": flight and last_of(flight)}
+        if evidence:
+            told_of["threads"] = [[thread.name, len(thread.frames) > 0] for thread in evidence.threads]
+            told_of["settings"] = evidence.settings
+            told_of["kernel_threads"] = len(evidence.kernel_threads)
+            told_of["about_stacks"] = evidence.about_stacks
+        ranks.append(told_of)
+    fields = {"sentence": value.sentence, "epoch": value.epoch, "size": value.size, "ranks": ranks}
+    return {**fields, "waits": waits, "stacks": stacks, "stalled_ms": milliseconds(value.stalled)}
+
+
+def last_of(flight: Flight) -> "list[Any]":
+    """A rank's last submission."""
+    last = flight.submissions[-1]
+    kind = [last.progress.value, last.operation, last.dtype, last.size_bytes, last.ordinal]
+    return [flight.rank, flight.size, flight.pid, flight.name_of(last), *kind, last.age > 0]
+
+
+def set_quota(client: Client, tenant: str, *parts: str) -> Tenant:
+    """`parts` are NAME=VALUE."""
+    values: Dict[str, Any] = {}
+    for part in parts:
+        name, _, value = part.partition("=")
+        values[name] = value if name == "cohort" else int(value)
+    return client.set_quota(tenant, **values)
+
+
+def timeline(client: Client, name: str, path: str) -> Timeline:
+    """Its trace is written to the file."""
+    found = client.timeline(name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(found.trace())
+    return found
 
 
 def follow(client: Client, name: str) -> Iterator[Details]:
@@ -64,6 +136,7 @@ def walk(client: Client, kind: str, page_size: str, gate: str, *name: str) -> It
     lists: Dict[str, Callable[[], Iterator[Any]]] = {
         "jobs": lambda: (job.name for job in client.each_job(page_size=size)),
         "checkpoints": lambda: (row.step for row in client.each_checkpoint(*name, page_size=size)),
+        "tenants": lambda: (tenant.name for tenant in client.each_tenant(page_size=size)),
         "tokens": lambda: (token.label for token in client.each_token(page_size=size)),
     }
     for at, row in enumerate(lists[kind]()):
@@ -98,12 +171,27 @@ def run(client: Client, command: str, words: "list[str]") -> Iterator[Any]:
         yield client.delete_checkpoint(words[0], words[1], int(words[2]))
     elif command == "request-checkpoint":
         yield client.request_checkpoint(*words)
+    elif command == "set-quota":
+        yield set_quota(client, *words)
+    elif command == "start-timeline":
+        yield client.start_timeline(words[0], words[1:] == ["cycles"])
+    elif command == "timeline":
+        yield timeline(client, *words)
+    elif command == "diagnose":
+        yield client.diagnose(words[0], "no-stacks" not in words, "last-stall" in words)
     elif command == "walk":
         yield from walk(client, *words)
     elif command == "tokens":
         yield [[token.id, token.role.value, token.label, token.ended != ""] for token in client.tokens(*words)]
     else:
-        yield {"jobs": client.jobs, "job": client.job, "checkpoints": client.checkpoints}[command](*words)
+        calls: Dict[str, Callable[..., Any]] = {
+            "jobs": client.jobs,
+            "job": client.job,
+            "checkpoints": client.checkpoints,
+            "tenants": client.tenants,
+            "stop-timeline": client.stop_timeline,
+        }
+        yield calls[command](*words)
 
 
 def client_of(options: argparse.Namespace) -> Client:

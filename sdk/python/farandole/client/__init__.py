@@ -1,5 +1,5 @@
-"""The control plane for services in Python: lists, shows and watches jobs, ends them, has workers leave, and makes
-tenants, as the command `farandole` does, by the same code in the worker library.
+"""The control plane for services in Python: lists, shows and watches jobs, diagnoses and ends them, has workers leave,
+and makes tenants, as the command `farandole` does, by the same code in the worker library.
 
     from farandole.client import TLS, Client, TokenSource
 
@@ -11,7 +11,21 @@ It needs neither grpcio nor protobuf, and takes part in no job.
 """
 
 from ._client import Client
+from ._findings import (
+    Evidence,
+    Findings,
+    Flight,
+    Frame,
+    KernelThread,
+    Progress,
+    RankFindings,
+    StackGroup,
+    Submission,
+    Thread,
+    Wait,
+)
 from ._options import TLS, TokenSource
+from ._timeline import Timeline, TimelinePart
 from ._types import (
     BarredHost,
     Checkpoint,
@@ -27,6 +41,7 @@ from ._types import (
     QueuePlace,
     Role,
     State,
+    Tenant,
     Token,
     Worker,
 )
@@ -40,15 +55,29 @@ __all__ = [
     "Details",
     "Elastic",
     "Event",
+    "Evidence",
+    "Findings",
+    "Flight",
+    "Frame",
     "Gpu",
     "GpuUsage",
     "Job",
+    "KernelThread",
     "Member",
     "NewToken",
+    "Progress",
     "QueuePlace",
+    "RankFindings",
     "Role",
+    "StackGroup",
     "State",
+    "Submission",
+    "Tenant",
+    "Thread",
+    "Timeline",
+    "TimelinePart",
     "Token",
     "TokenSource",
+    "Wait",
     "Worker",
 ]

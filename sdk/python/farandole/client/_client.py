@@ -7,7 +7,9 @@ from typing import Dict, Iterator, List, Optional, Type, TypeVar, Union
 
 from .._library import OK, failure, ffi, interruptible, lib
 from ..exceptions import InvalidRequest, NotReady
+from ._findings import Findings
 from ._options import TLS, Environment, TokenSource
+from ._timeline import Recorded, Timeline, TimelinePart
 from ._types import (
     ROLES,
     Checkpoint,
@@ -21,14 +23,17 @@ from ._types import (
     RequestedCheckpoint,
     Revoked,
     Role,
+    SetQuota,
+    Tenant,
+    TenantList,
     Token,
     TokenList,
 )
 from ._wire import decode, encode, numbers
 
 Answer = TypeVar("Answer")
-Page = TypeVar("Page", JobList, CheckpointList, TokenList)
-Field = Optional[Union[int, str]]
+Page = TypeVar("Page", JobList, CheckpointList, TenantList, TokenList)
+Field = Optional[Union[int, str, bytes]]
 
 MOST_RANKS = 65536
 # As long as it takes.
@@ -185,12 +190,92 @@ class Client:
         `name` is 1 to 64 bytes of [a-z0-9-]. `max_jobs` and `max_workers`: the most jobs that it may run at a time, and
         the most workers in them together; 0 is the default of 64 and 4,096. FileExistsError: there is one of this name.
         """
-        for limit, value in (("max_jobs", max_jobs), ("max_workers", max_workers)):
-            if not 0 <= value < 1 << 32:
-                raise InvalidRequest(f"{limit} of tenant {name} is {value}, and not from 0 to {(1 << 32) - 1}")
+        _check_limits(name, max_jobs=max_jobs, max_workers=max_workers)
         request: Dict[int, Field] = {1: name, 2: max_jobs, 3: max_workers, 4: _new_key()}
         answer = self._call("AdminService/CreateTenant", request, f"refused to make tenant {name}", self._patience)
         return self._read(NewToken, answer).text
+
+    def tenants(self) -> List[Tenant]:
+        """The tenants that the token may see, by name, with their quotas and what they use of them."""
+        return list(self.each_tenant())
+
+    def each_tenant(self, page_size: int = 0) -> Iterator[Tenant]:
+        """As tenants(), in pages of `page_size` tenants (0 and more than 1,000: 1,000), each of which is asked for when
+        the one before it is used up."""
+        request: Dict[int, Field] = {1: _page_size(page_size)}
+        for page in self._pages(TenantList, "AccessService/ListTenants", request, 2, "refused to list its tenants"):
+            yield from page.tenants
+
+    def set_quota(
+        self,
+        tenant: str,
+        max_jobs: Optional[int] = None,
+        max_workers: Optional[int] = None,
+        cohort: Optional[str] = None,
+        weight: Optional[int] = None,
+        borrow: Optional[int] = None,
+        max_store_bytes: Optional[int] = None,
+    ) -> Tenant:
+        """Sets a tenant's quota, and gives the tenant as it is then, but for `created` and `tokens`. None leaves a part
+        as it is; 0 is its default, and the cohort "" is none. Jobs that run go on in any case. Needs a token of root.
+        LookupError: there is no such tenant."""
+        _check_limits(tenant, max_jobs=max_jobs, max_workers=max_workers, weight=weight, borrow=borrow)
+        _check_limits(tenant, 63, max_store_bytes=max_store_bytes)
+        request: Dict[int, Field] = {
+            1: tenant,
+            2: max_jobs,
+            3: max_workers,
+            # As bytes, which are sent if they are empty, too.
+            4: None if cohort is None else cohort.encode(),
+            5: weight,
+            6: borrow,
+            7: _new_key(),
+            8: max_store_bytes,
+        }
+        refusal = f"refused to set the quota of tenant {tenant}"
+        return self._read(SetQuota, self._call("AdminService/SetQuota", request, refusal, self._patience)).tenant
+
+    def start_timeline(self, name: str, mark_cycles: bool = False, tenant: str = "") -> str:
+        """Has all workers of a job record what their tensors wait for, also those of later epochs, and gives a sentence
+        that says so. `mark_cycles`: also the beginning of each batch. A new recording replaces the last one. Needs a
+        token of an operator. LookupError: the tenant has no such job. NotReady: it has ended, or records already."""
+        return self._record(name, tenant, True, mark_cycles)
+
+    def stop_timeline(self, name: str, tenant: str = "") -> str:
+        """Ends the recording, with each rank's last events, and gives a sentence that says so. Needs a token of an
+        operator. LookupError: the tenant has no such job. NotReady: it records nothing."""
+        return self._record(name, tenant, False, False)
+
+    def timeline(self, name: str, tenant: str = "") -> Timeline:
+        """The events that a job has recorded so far, or recorded last, at most 32 MiB. They can be read for an hour after
+        the job's end. LookupError: the tenant has no such job, or it has recorded nothing."""
+        refusal = f"refused to give the timeline of {_show(name, tenant)}"
+        parts: List[TimelinePart] = []
+        request: Dict[int, Field] = {1: name, 2: tenant, 3: 0}
+        recording = 0
+        while True:
+            answer = self._read(Timeline, self._call("MonitorService/GetTimeline", request, refusal, self._patience))
+            if recording not in (0, answer.recording):
+                # A new recording has replaced it meanwhile.
+                recording, request[3] = 0, 0
+                parts.clear()
+                continue
+            recording, request[3] = answer.recording, answer.next
+            parts += answer.parts
+            if not answer.next:
+                return dataclasses.replace(answer, parts=parts)
+
+    def diagnose(self, name: str, stacks: bool = True, last_stall: bool = False, tenant: str = "") -> Findings:
+        """Asks the workers of a job what they do, which takes 4 s at most: their latest collectives, who waits for whom
+        and, with `stacks`, the stacks of their programs. Of a job that has ended it gives what they did last.
+        `last_stall`: as the coordinator has asked by itself when the job stalled last.
+
+        LookupError: the tenant has no such job, or it has not stalled. NotReady: no rank answered when it stalled.
+        QuotaError: several such calls of the job wait already.
+        """
+        request: Dict[int, Field] = {1: name, 2: tenant, 3: int(stacks), 4: int(last_stall)}
+        refusal = f"refused to diagnose {_show(name, tenant)}"
+        return self._read(Findings, self._call("MonitorService/Diagnose", request, refusal, self._patience))
 
     def tokens(self, tenant: str = "") -> List[Token]:
         """A tenant's tokens, by time; with "", those of all tenants that the token may see. Needs the role admin, as the
@@ -241,6 +326,12 @@ class Client:
         refusal = f"refused to show {_show(name, tenant)}"
         return self._read(Details, self._call("MonitorService/GetJob", {1: name, 2: tenant}, refusal, patience))
 
+    def _record(self, name: str, tenant: str, is_on: bool, mark_cycles: bool) -> str:
+        request: Dict[int, Field] = {1: tenant, 2: name, 3: int(is_on), 4: int(mark_cycles), 5: _new_key()}
+        refusal = f"refused to {'start' if is_on else 'stop'} a timeline of {_show(name, tenant)}"
+        answer = self._call("AdminService/RecordTimeline", request, refusal, self._patience)
+        return self._read(Recorded, answer).sentence
+
     def _drain(self, name: str, tenant: str, what: Dict[int, Field], reason: str) -> List[int]:
         request = {1: tenant, 2: name, **what, 5: reason, 6: _new_key()}
         refusal = f"refused to drain workers of {_show(name, tenant)}"
@@ -282,6 +373,12 @@ class Client:
         answer, size = ffi.new("void**"), ffi.new("int64_t*")
         interruptible(lib.farandole_client_call, connection, request, answer, size)
         return bytes(ffi.buffer(answer[0], size[0]))
+
+
+def _check_limits(tenant: str, bits: int = 32, **limits: Optional[int]) -> None:
+    for limit, value in limits.items():
+        if value is not None and not 0 <= value < 1 << bits:
+            raise InvalidRequest(f"{limit} of tenant {tenant} is {value}, and not from 0 to {(1 << bits) - 1}")
 
 
 def _seconds(what: str, seconds: float) -> int:

@@ -253,6 +253,51 @@ class RequestedCheckpoint:
     request: CheckpointRequest = _wire.message(1, CheckpointRequest, CheckpointRequest())
 
 
+@dataclasses.dataclass(frozen=True)
+class Tenant:
+    """A tenant, its quota, and what it uses of that."""
+
+    name: str = _wire.text(1)
+    max_jobs: int = _wire.whole(2)
+    """The most jobs that it may run at a time."""
+    max_workers: int = _wire.whole(3)
+    """The most workers in them together."""
+    created: Optional[datetime.datetime] = _wire.moment(4)
+    tokens: int = _wire.whole(5)
+    """Those that are good."""
+    jobs: int = _wire.whole(6)
+    """Those that form or run."""
+    workers: int = _wire.whole(7)
+    """Those that they want."""
+    cohort: str = _wire.text(40)
+    """Tenants of one cohort lend each other the workers that they do not use; "": it is in none."""
+    weight: int = _wire.whole(41)
+    """How much of the cohort's is its fair part, beside the others'."""
+    borrow: int = _wire.whole(42)
+    """The most workers beyond its own that it may have from its cohort."""
+    queued_jobs: int = _wire.whole(43)
+    queued_workers: int = _wire.whole(44)
+    """Those that its queued jobs want."""
+    store_bytes: int = _wire.whole(80)
+    """Its rows in the coordinator's store, as they were measured last."""
+    max_store_bytes: int = _wire.whole(81)
+
+
+@dataclasses.dataclass(frozen=True)
+class TenantList:
+    """An answer."""
+
+    tenants: List[Tenant] = _wire.messages(1, Tenant)
+    next_page: str = _wire.text(2)
+
+
+@dataclasses.dataclass(frozen=True)
+class SetQuota:
+    """An answer."""
+
+    tenant: Tenant = _wire.message(1, Tenant, Tenant())
+
+
 class Role(enum.Enum):
     """The rights of a token; docs/security.md has the table. Each of a tenant's may do what the ones before it may."""
 

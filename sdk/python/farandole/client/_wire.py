@@ -16,8 +16,11 @@ Value = Union[int, bytes]
 Reader = Callable[[Value], Any]
 
 
-def _field(number: int, read: Reader, default: Any = dataclasses.MISSING, is_list: bool = False) -> Any:
-    metadata = {"number": number, "read": read, "is_list": is_list}
+def _field(
+    number: int, read: Reader, default: Any = dataclasses.MISSING, is_list: bool = False, is_packed: bool = False
+) -> Any:
+    """`is_packed`: `read` gives several values of a list."""
+    metadata = {"number": number, "read": read, "is_list": is_list, "is_packed": is_packed}
     if is_list:
         return dataclasses.field(default_factory=list, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -53,6 +56,16 @@ def text(number: int) -> Any:
     return _field(number, _text, "")
 
 
+def texts(number: int) -> Any:
+    """A list of strings."""
+    return _field(number, _text, is_list=True)
+
+
+def raw(number: int) -> Any:
+    """Bytes."""
+    return _field(number, _bytes, b"")
+
+
 def digest(number: int) -> Any:
     """Bytes, in hexadecimal digits."""
     return _field(number, lambda value: _bytes(value).hex(), "")
@@ -61,6 +74,11 @@ def digest(number: int) -> Any:
 def whole(number: int) -> Any:
     """An integer."""
     return _field(number, _signed, 0)
+
+
+def zigzag(number: int) -> Any:
+    """A sint64."""
+    return _field(number, lambda value: (_whole(value) >> 1) ^ -(_whole(value) & 1), 0)
 
 
 def optional_whole(number: int) -> Any:
@@ -83,6 +101,11 @@ def seconds(number: int) -> Any:
     return _field(number, lambda value: _signed(value) / 1000, 0.0)
 
 
+def seconds_of_micros(number: int) -> Any:
+    """Microseconds, as seconds."""
+    return _field(number, lambda value: _signed(value) / 1_000_000, 0.0)
+
+
 def moment(number: int) -> Any:
     """Milliseconds since 1970 as a time in UTC; None where the message has none."""
     return _field(number, _moment, None)
@@ -101,6 +124,11 @@ def message(number: int, kind: Type[Any], default: Any = None) -> Any:
 def messages(number: int, kind: Type[Any]) -> Any:
     """A list of messages."""
     return _field(number, lambda value: decode(kind, _bytes(value)), is_list=True)
+
+
+def wholes(number: int) -> Any:
+    """A list of integers that are not negative."""
+    return _field(number, _packed, is_list=True, is_packed=True)
 
 
 def _varint(data: bytes, at: int) -> Tuple[int, int]:
@@ -145,25 +173,27 @@ def decode(kind: Type[Message], data: bytes) -> Message:
             continue
         read = field.metadata["read"](value)
         if field.metadata["is_list"]:
-            values.setdefault(field.name, []).append(read)
+            values.setdefault(field.name, []).extend(read if field.metadata["is_packed"] else [read])
         else:
             values[field.name] = read
     return kind(**values)
 
 
+def _packed(value: Value) -> List[int]:
+    """A part of a repeated integer: one, or several in bytes."""
+    if isinstance(value, int):
+        return [value]
+    found: List[int] = []
+    at = 0
+    while at < len(value):
+        each, at = _varint(value, at)
+        found.append(each)
+    return found
+
+
 def numbers(data: bytes, number: int) -> List[int]:
     """A repeated integer, of a message that has nothing else to read."""
-    found: List[int] = []
-    for field, value in _fields(data):
-        if field != number:
-            continue
-        at = 0
-        while isinstance(value, bytes) and at < len(value):
-            each, at = _varint(value, at)
-            found.append(each)
-        if isinstance(value, int):
-            found.append(value)
-    return found
+    return [each for field, value in _fields(data) if field == number for each in _packed(value)]
 
 
 def _encode_varint(number: int) -> bytes:
@@ -175,12 +205,13 @@ def _encode_varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def encode(fields: Dict[int, Optional[Union[int, str]]]) -> bytes:
-    """A message of these fields by their numbers; None and "" are left out, as a proto takes them for granted."""
+def encode(fields: Dict[int, Optional[Union[int, str, bytes]]]) -> bytes:
+    """A message of these fields by their numbers; None and "" are left out, as a proto takes them for granted. Bytes are
+    never left out."""
     encoded = b""
     for number, value in fields.items():
-        if isinstance(value, str) and value:
-            data = value.encode()
+        data = value.encode() if isinstance(value, str) and value else value
+        if isinstance(data, bytes):
             encoded += _encode_varint(number << 3 | 2) + _encode_varint(len(data)) + data
         elif isinstance(value, int):
             encoded += _encode_varint(number << 3) + _encode_varint(value)

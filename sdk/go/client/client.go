@@ -43,6 +43,8 @@ var (
 	ErrUnavailable = fault.ErrUnavailable
 	// ErrUnimplemented: the coordinator is of another version, or another program.
 	ErrUnimplemented = fault.ErrUnimplemented
+	// ErrCorrupt: a part of a timeline cannot be unpacked.
+	ErrCorrupt = fault.ErrCorrupt
 	// ErrInternal: a bug in Farandole. Please report it with its sentence.
 	ErrInternal = fault.ErrInternal
 )
@@ -228,11 +230,7 @@ func (c *Client) drain(ctx context.Context, id JobID, request *farandolev1.Drain
 	if err != nil {
 		return nil, err
 	}
-	ranks := make([]int, 0, len(answer.Ranks))
-	for _, rank := range answer.Ranks {
-		ranks = append(ranks, int(rank))
-	}
-	return ranks, nil
+	return ranksOf(answer.Ranks), nil
 }
 
 // Tenant is an owner of jobs.

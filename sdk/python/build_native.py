@@ -22,8 +22,9 @@ HEADERS = [PACKAGE.parents[2] / "worker" / name for name in ("farandole.h", "far
 DIRECT_CALLS = PACKAGE.parent / "direct_calls.c"
 TARGET = PACKAGE / "_native.abi3.so"
 
-# A handle that comes through an argument goes where farandole_native_last_handle() finds it: nothing to allocate a call.
-OUT_HANDLE = re.compile(r", farandole_handle\* handle$")
+# A submission also writes its handle where its caller says: a signal's handler may raise before the result has a name in
+# Python, and may submit something itself before that.
+SUBMITTED = ", farandole_handle* submitted"
 
 # In Python an address is a number (tensor.data_ptr()); a cast to void* would cost more than the call.
 ADDRESS = re.compile(r"(?:const )?void\* (?=input\b|output\b|stream\b)")
@@ -38,8 +39,12 @@ class Prototype(NamedTuple):
 
     def in_python(self) -> str:
         """The declaration that Python calls: addresses are numbers."""
-        arguments = OUT_HANDLE.sub("", ADDRESS.sub("uintptr_t ", self.arguments))
-        return f"{self.result} {self.name}({arguments})"
+        arguments = ADDRESS.sub("uintptr_t ", self.arguments)
+        return f"{self.result} {self.name}({arguments}{SUBMITTED if self.submits() else ''})"
+
+    def submits(self) -> bool:
+        """Whether its result is a handle."""
+        return self.result == "farandole_handle"
 
     def pointer(self) -> str:
         """The entry in the table of function pointers."""
@@ -48,16 +53,14 @@ class Prototype(NamedTuple):
     def wrapper(self) -> str:
         """A C function of the same name that calls through the table."""
         passed = []
-        for argument in OUT_HANDLE.sub("", self.arguments).split(","):
+        for argument in self.arguments.split(","):
             callback = re.search(r"\(\*(\w+)\)", argument)
             name = callback.group(1) if callback else argument.split()[-1].lstrip("*")
             if name != "void":
                 passed.append(f"(void*){name}" if ADDRESS.match(argument.strip()) else name)
-        if OUT_HANDLE.search(self.arguments):
-            passed.append("&last_handle")
         call = f"table.{self.name}({', '.join(passed)})"
-        if self.result == "farandole_handle":
-            call = f"last_handle = {call}"
+        if self.submits():
+            call = f"*submitted = {call}"
         return f"static {self.in_python()} {{ {'' if self.result == 'void' else 'return '}{call}; }}"
 
 
@@ -105,14 +108,10 @@ static const char* farandole_native_load(const char* path, int deepbind) {
   }
   return NULL;
 }
-
-/* The handle that this thread submitted last: lets Python find it when a signal comes between the submission and its
-return. */ static farandole_handle farandole_native_last_handle(void) { return last_handle; }
 """
 
 NATIVE_DECLARATIONS = """
 const char* farandole_native_load(const char* path, int deepbind);
-farandole_handle farandole_native_last_handle(void);
 uintptr_t farandole_native_direct(const char* name);
 extern "Python" int farandole_native_interrupted(void);
 """
@@ -135,7 +134,6 @@ def c_source(interface: Interface) -> str:
             "static const struct { const char* name; void** slot; } symbols[] = {",
             *[f'  {{"{name}", (void**)&table.{name}}},' for name in names],
             "};",
-            "static __thread farandole_handle last_handle;",
             *[function.wrapper() for function in interface.functions],
             LOADER,
             DIRECT_CALLS.read_text(encoding="utf-8"),

@@ -8,13 +8,27 @@ enum { kMostDimensions = 32, kNotDirect = -1, kSurfaceMs = 100 };
 /* The names of attributes; made once, and kept. */
 static PyObject *name_is_cpu, *name_is_contiguous, *name_is_neg, *name_dtype, *name_shape, *name_data_ptr;
 
-/* Waits for what this thread has submitted, and looks for signals meanwhile. -1 with an exception set: a signal's
- * handler raised it, and the submission goes on under last_handle. */
-static int wait_for_last(int code) {
+/* Adds a submission to the caller's list of those that go on. An exception that is set stays. */
+static int add_to(PyObject* list, farandole_handle handle) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject* number = PyLong_FromLongLong(handle);
+  const int code = number == NULL ? -1 : PyList_Append(list, number);
+  Py_XDECREF(number);
+  if (type != NULL) PyErr_Restore(type, value, trace);
+  return code;
+}
+
+/* Waits for a submission, and looks for signals meanwhile, whose handlers may submit others. -1 with an exception set:
+ * a handler raised it, and the submission goes on; `pending` has it then. */
+static int wait_for(farandole_handle handle, int code, PyObject* pending) {
   while (code == FARANDOLE_STILL_PENDING) {
-    if (PyErr_CheckSignals() != 0) return -1;
+    if (PyErr_CheckSignals() != 0) {
+      add_to(pending, handle);
+      return -1;
+    }
     PyThreadState* state = PyEval_SaveThread();
-    code = table.farandole_finish(last_handle, kSurfaceMs);
+    code = table.farandole_finish(handle, kSurfaceMs);
     PyEval_RestoreThread(state);
   }
   return code;
@@ -60,7 +74,8 @@ static int shape_of(PyObject* tensor, int64_t* dims) {
   return (int)count;
 }
 
-/* The arguments that all calls have after their tensors: (.., types, name, op, prescale, postscale, group). */
+/* The arguments that all calls have after their tensors: (.., types, name, op, prescale, postscale, group,
+ * pending). */
 struct terms {
   PyObject* types;
   const char* name;
@@ -68,11 +83,12 @@ struct terms {
   double prescale;
   double postscale;
   int32_t group;
+  PyObject* pending;
 };
 
 static int read_terms(PyObject* const* arguments, Py_ssize_t count, struct terms* terms) {
-  if (count != 8) {
-    PyErr_SetString(PyExc_TypeError, "(inputs, outputs, types, name, op, prescale, postscale, group)");
+  if (count != 9 || !PyList_Check(arguments[8])) {
+    PyErr_SetString(PyExc_TypeError, "(inputs, outputs, types, name, op, prescale, postscale, group, pending)");
     return 0;
   }
   terms->types = arguments[2];
@@ -81,6 +97,7 @@ static int read_terms(PyObject* const* arguments, Py_ssize_t count, struct terms
   terms->prescale = PyFloat_AsDouble(arguments[5]);
   terms->postscale = PyFloat_AsDouble(arguments[6]);
   terms->group = (int32_t)PyLong_AsLong(arguments[7]);
+  terms->pending = arguments[8];
   return PyErr_Occurred() == NULL;
 }
 
@@ -119,15 +136,16 @@ static PyObject* allreduce(PyObject* self, PyObject* const* arguments, Py_ssize_
   (void)self;
   if (!read_terms(arguments, argument_count, &terms)) return NULL;
   if (!read_view(arguments[0], arguments[1], terms.types, &view)) return PyLong_FromLong(kNotDirect);
+  farandole_handle handle = 0;
   PyThreadState* state = PyEval_SaveThread();
   const int code =
       table.farandole_allreduce_now(terms.name, view.input, view.output, view.dims, view.ndim, view.type, terms.op,
-                                    terms.prescale, terms.postscale, terms.group, kSurfaceMs, &last_handle);
+                                    terms.prescale, terms.postscale, terms.group, kSurfaceMs, &handle);
   PyEval_RestoreThread(state);
-  return answer(wait_for_last(code));
+  return answer(wait_for(handle, code, terms.pending));
 }
 
-/* The library's handle, or its error (negative). None: the caller takes the other way. */
+/* 0, and `pending` has the library's handle; or its error (negative). None: the caller takes the other way. */
 static PyObject* allreduce_async(PyObject* self, PyObject* const* arguments, Py_ssize_t argument_count) {
   struct terms terms;
   struct view view;
@@ -135,11 +153,12 @@ static PyObject* allreduce_async(PyObject* self, PyObject* const* arguments, Py_
   if (!read_terms(arguments, argument_count, &terms)) return NULL;
   if (!read_view(arguments[0], arguments[1], terms.types, &view)) Py_RETURN_NONE;
   PyThreadState* state = PyEval_SaveThread();
-  last_handle = table.farandole_allreduce(terms.name, view.input, view.output, view.dims, view.ndim, view.type,
-                                          terms.op, terms.prescale, terms.postscale, terms.group, 0);
-  const farandole_handle handle = last_handle;
+  const farandole_handle handle =
+      table.farandole_allreduce(terms.name, view.input, view.output, view.dims, view.ndim, view.type, terms.op,
+                                terms.prescale, terms.postscale, terms.group, 0);
   PyEval_RestoreThread(state);
-  return PyLong_FromLongLong(handle);
+  if (handle < 0) return PyLong_FromLongLong(handle);
+  return add_to(terms.pending, handle) == 0 ? PyLong_FromLong(0) : NULL;
 }
 
 /* Describes lists of tensors of one element type, which it returns. */
@@ -178,7 +197,6 @@ static PyObject* grouped_allreduce(PyObject* self, PyObject* const* arguments, P
     PyThreadState* state = PyEval_SaveThread();
     handle = table.farandole_grouped_allreduce(terms.name, tensors, (int32_t)count, (int32_t)type, terms.op,
                                                terms.prescale, terms.postscale, terms.group, kSurfaceMs, NULL);
-    last_handle = handle;
     PyEval_RestoreThread(state);
   }
   free(tensors);
@@ -187,7 +205,7 @@ static PyObject* grouped_allreduce(PyObject* self, PyObject* const* arguments, P
     PyErr_Clear();
     return PyLong_FromLong(kNotDirect);
   }
-  return answer(handle < 0 ? (long)-handle : wait_for_last(FARANDOLE_STILL_PENDING));
+  return answer(handle < 0 ? (long)-handle : wait_for(handle, FARANDOLE_STILL_PENDING, terms.pending));
 }
 
 /* METH_FASTCALL, which all versions from 3.7 on understand; the headers show it to modules for 3.10 and later only. It

@@ -28,7 +28,7 @@ class Library:
     def farandole_release(self, handle: int) -> None:
         self.calls.append(("release", handle))
 
-    def submit(self, name: str) -> int:
+    def submit(self, name: str, _cell: Any = None) -> int:
         self.submissions += 1
         self.calls.append(("submit", name))
         return self.submissions

@@ -109,6 +109,12 @@ def test_a_handler_ends_the_join_of_the_next_epoch(call: str, tmp_path: pathlib.
     assert f"outer {outer}" in result.stdout, result.stdout
 
 
+def test_collectives_of_a_signal_handler_leave_the_outer_one_its_own(tmp_path: pathlib.Path) -> None:
+    program = PROGRAM.with_name("submit_within.py")
+    result = harness.run(harness.Setup(2), tmp_path / "state", sys.executable, str(program))
+    assert result.returncode == 0 and "reducescatter with raise after 0.15" in result.stdout, result.stdout
+
+
 HOOKS = """
 import atexit, sys
 

@@ -2,33 +2,38 @@
 
 import contextlib
 import threading
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
-from ._library import OK, STILL_PENDING, SURFACE_MS, check, failure, forked, lib
+from ._library import OK, STILL_PENDING, SURFACE_MS, check, failure, ffi, forked, lib
 
-# Memory that the library may still read or write although no thread waits for it: (handle, objects to keep alive).
-_borrowed: List[Tuple[int, Any]] = []
-_borrowed_lock = threading.RLock()  # an object's __del__ may run inside any of the functions below
+# Memory that the library may still read or write although no thread waits for it, by the handle. No lock: an object's
+# __del__ and a signal's handler may run inside any of the functions below, and call them.
+_borrowed: Dict[int, List[Any]] = {}
+
+_CELL = ffi.typeof("farandole_handle[1]")
+
+
+def cell() -> Any:
+    """Where a submission writes its handle; 0 until then. A signal's handler may raise, or submit something itself, before
+    the submission's result has a name: rescue() finds it here."""
+    return ffi.new(_CELL)
 
 
 def keep(handle: int, memory: Any) -> None:
-    """Keeps `memory` alive until `handle` is complete, and then releases the handle."""
-    with _borrowed_lock:
-        _borrowed.append((handle, memory))
+    """Keeps `memory` alive until `handle` is complete, and then releases the handle. Nothing for one that is none."""
+    if handle > 0:
+        _borrowed.setdefault(handle, []).append(memory)
 
 
 def sweep() -> None:
     """Releases completed handles. Called at each asynchronous submission; free when there is nothing."""
     if not _borrowed:
         return
-    with _borrowed_lock:
-        entries = _borrowed[:]
-        _borrowed.clear()
-        for entry in entries:
-            if lib.farandole_poll(entry[0]) == 0:
-                _borrowed.append(entry)
-            else:
-                lib.farandole_release(entry[0])
+    for handle in list(_borrowed):
+        # An entry goes last: an exception of a signal's handler, anywhere here, leaves it for the next sweep.
+        if lib.farandole_poll(handle) != 0:
+            lib.farandole_release(handle)
+            _borrowed.pop(handle, None)
 
 
 def borrowed_count() -> int:
@@ -36,14 +41,14 @@ def borrowed_count() -> int:
     return len(_borrowed)
 
 
-def rescue(error: BaseException, memory: Any) -> None:
-    """For an exception out of a submission: a signal may have come when it was done, but its handle had no name yet.
+def rescue(submitted: Iterable[int], memory: Any) -> None:
+    """For an exception out of a call that submits: keeps `memory` alive until what it has submitted is complete.
 
-    Keeps `memory` alive until that submission is complete.
+    `submitted` is the call's cell, or its list of handles; those that are complete, or were released, do no harm.
     """
-    if isinstance(error, (TypeError, OverflowError)):
-        return  # an argument has no C form: nothing was submitted
-    keep(lib.farandole_native_last_handle(), memory)
+    for handle in submitted:
+        keep(handle, memory)
+    sweep()
 
 
 def finish(handle: int, memory: Any) -> None:
@@ -154,14 +159,14 @@ def at_once(call: Callable[..., "Handle"], *arguments: Any) -> Any:
 
 
 def run(submit: Callable[..., int], memory: Any, *arguments: Any) -> None:
-    """Submits a call that waits for itself, and finishes it. `memory` is what the library borrows. Raises the
-    submission's exception, and KeyboardInterrupt."""
+    """Submits a call and finishes it. `submit` is the library's function, without its last argument; `memory` is what the
+    library borrows. Raises the submission's exception, and KeyboardInterrupt."""
+    submitted = cell()
     try:
-        handle = submit(*arguments)
-    except BaseException as error:
-        rescue(error, memory)
+        finish(submit(*arguments, submitted), memory)
+    except BaseException:
+        rescue(submitted, memory)
         raise
-    finish(handle, memory)
 
 
 class Handle:
@@ -184,30 +189,32 @@ class Handle:
         self._streams: Optional[Streams] = None  # of those of its tensors that are in a GPU
 
     @classmethod
-    def of_submitted(cls, handle: int, memory: Any, output: Any) -> "Handle":
-        """Of one submission that writes `output` where it lies, in the host's memory."""
+    def of_submitted(cls, handles: List[int], memory: Any, output: Any) -> "Handle":
+        """Of one submission, in a list, that writes `output` where it lies, in the host's memory."""
         made = cls.__new__(cls)  # __init__ would take as long as the rest
-        made._ids, made._memory, made._output = [handle], memory, output
+        made._ids, made._memory, made._output = handles, memory, output
         made._collect = made._error = made._streams = None
         made._done = False
         return made
 
     def submit(self, place: Optional[Place], function: Callable[..., int], *arguments: Any) -> int:
-        """Adds a submission of tensors that are in a GPU (None: not): calls `function` of the library, and returns the
-        library's handle. Raises its exception where it is refused."""
+        """Adds a submission of tensors that are in a GPU (None: not): calls `function` of the library, whose last argument
+        is not among these, and returns the library's handle. Raises its exception where it is refused."""
         sweep()
+        submitted = cell()
         try:
             if place is None:
-                handle = function(*arguments)
+                handle = function(*arguments, submitted)
             else:
                 self._streams = self._streams or Streams()
-                handle = self._streams.submit(place, function, *arguments)
-        except BaseException as error:
-            rescue(error, self._memory)
+                handle = self._streams.submit(place, function, *arguments, submitted)
+            if handle >= 0:
+                self._ids.append(handle)
+        except BaseException:
+            rescue(submitted, self._memory)
             raise
         if handle < 0:
             raise failure(-handle)
-        self._ids.append(handle)
         return handle
 
     def poll(self) -> bool:

@@ -70,12 +70,13 @@ NOT_DIRECT = -1
 
 
 def direct(name: str) -> Callable[..., Any]:
-    """A function of direct_calls.c: (inputs, outputs, types, name, op, prescale, postscale, group) -> code.
+    """A function of direct_calls.c: (inputs, outputs, types, name, op, prescale, postscale, group, pending) -> code.
 
     `types` has the numbers of the element types, `name` is encoded or None. The code is the library's, or NOT_DIRECT if
-    the library cannot read an array as it is, and nothing was submitted. An asynchronous one gives the library's handle
-    instead, or its error (negative); None stands for NOT_DIRECT. An exception: a signal's handler raised it, or
-    an argument has no C form; then rescue() of _handles keeps the submitted tensors.
+    the library cannot read an array as it is, and nothing was submitted. An asynchronous one adds the library's handle
+    to the list `pending`, and gives 0, or the library's error (negative); None stands for NOT_DIRECT. An exception: a
+    signal's handler raised it, and `pending` has the handle of what was submitted and goes on; or an argument has no
+    C form.
     """
     make: Any = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3

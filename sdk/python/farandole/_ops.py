@@ -470,7 +470,7 @@ def broadcast(
 def join() -> int:
     """Takes part in the collectives of the other ranks until all ranks have joined; returns the last one."""
     last = ffi.new("int32_t*")
-    _handles.finish(lib.farandole_join(last), last)
+    _handles.run(lib.farandole_join, last, last)
     _epochs.all_have_joined()
     return last[0]
 

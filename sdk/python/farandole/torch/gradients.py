@@ -4,7 +4,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
-from .. import _ops
+from .. import _handles, _ops
 from .._handles import Handle
 from ..exceptions import InvalidRequest
 from . import ops
@@ -116,7 +116,18 @@ class Unit:
     is set while nothing travels.
     """
 
-    __slots__ = ("gradients", "parameter", "name", "encoded", "dims", "waiting", "number", "handle", "sent")
+    __slots__ = (
+        "gradients",
+        "parameter",
+        "name",
+        "encoded",
+        "dims",
+        "waiting",
+        "number",
+        "submitted",
+        "handle",
+        "sent",
+    )
 
     def __init__(self, gradients: List[Gradient], name: str) -> None:
         self.gradients = gradients
@@ -126,6 +137,7 @@ class Unit:
         self.dims = _ops.shape_for(self.parameter.shape)
         self.waiting = len(gradients)  # gradients that are not ready
         self.number = 0
+        self.submitted = _handles.cell()
         self.handle: Optional[Handle] = None
         # Of the long way: the compressed gradients with their contexts, or the exchange that goes on.
         self.sent: Any = None

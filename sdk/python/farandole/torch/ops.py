@@ -201,22 +201,23 @@ def _submit(
     """Submits an allreduce, by the shortest way where these tensors can go it."""
     output = tensor if in_place else _empty_like(tensor)
     encoded = _ops.encode_name(name) if name else None
-    handle = None
+    code: Optional[int] = None
+    submitted: List[int] = []
     _handles.sweep()
     try:
         if output is not None:
             group = process_set.process_set_id
             group = group_of(process_set) if group is None else group
-            handle = _allreduce_async(tensor, output, _DTYPES, encoded, op, prescale, postscale, group)
-        if handle is not None and handle >= 0:
-            return Handle.of_submitted(handle, (tensor, output), output)
+            code = _allreduce_async(tensor, output, _DTYPES, encoded, op, prescale, postscale, group, submitted)
+        if code == 0:
+            return Handle.of_submitted(submitted, (tensor, output), output)
     except BaseException as error:
+        _handles.rescue(submitted, (tensor, output))
         _ops.explain(error, prescale, postscale, process_set)
-        _handles.rescue(error, (tensor, output))
         raise
-    if handle is None:
+    if code is None:
         return _ops.allreduce(adapter, tensor, in_place, name, op, prescale, postscale, process_set)
-    raise failure(-handle)
+    raise failure(-code)
 
 
 def allreduce_now(
@@ -231,14 +232,14 @@ def allreduce_now(
     """allreduce_ or allreduce by the shortest way: one call of the library, and no handle of ours."""
     output = tensor if in_place else _empty_like(tensor)
     encoded = _ops.encode_name(name) if name else None
+    pending: List[int] = []
     try:
         group = process_set.process_set_id
-        code = _allreduce(
-            tensor, output, _DTYPES, encoded, op, prescale, postscale, group_of(process_set) if group is None else group
-        )
+        group = group_of(process_set) if group is None else group
+        code = _allreduce(tensor, output, _DTYPES, encoded, op, prescale, postscale, group, pending)
     except BaseException as error:
+        _handles.rescue(pending, (tensor, output))
         _ops.explain(error, prescale, postscale, process_set)
-        _handles.rescue(error, (tensor, output))
         raise
     if code == NOT_DIRECT:
         return at_once(_ops.allreduce, adapter, tensor, in_place, name, op, prescale, postscale, process_set)
@@ -273,12 +274,14 @@ def grouped_allreduce_now(
         is_direct = all(output is not None for output in outputs)
     encoded = _ops.encode_name(name) if name else None
     code = NOT_DIRECT
+    pending: List[int] = []
     try:
         if is_direct:
-            code = _grouped_allreduce(inputs, outputs, _DTYPES, encoded, op, prescale, postscale, group_of(process_set))
+            group = group_of(process_set)
+            code = _grouped_allreduce(inputs, outputs, _DTYPES, encoded, op, prescale, postscale, group, pending)
     except BaseException as error:
+        _handles.rescue(pending, (inputs, outputs))
         _ops.explain(error, prescale, postscale, process_set)
-        _handles.rescue(error, (inputs, outputs))
         raise
     if code == NOT_DIRECT:
         call = (name, op, prescale, postscale, process_set)

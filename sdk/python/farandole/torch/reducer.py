@@ -259,18 +259,20 @@ class Reducer:
             self._submit_any(unit)
             return
         address, _, dtype = ops.adapter.describe(grad)
-        call = (unit.encoded, address, address, *unit.dims, dtype, *self._call)
+        call = (unit.encoded, address, address, *unit.dims, dtype, *self._call, unit.submitted)
         try:
             if grad.is_cpu:
                 number = lib.farandole_allreduce(*call)
             else:
                 number = self._streams.submit(gpus.place(grad), lib.farandole_allreduce, *call)
-        except BaseException as error:
-            _handles.rescue(error, grad)
+            if number >= 0:
+                gradient.sent, gradient.version, unit.number = grad, grad._version, number
+        except BaseException:
+            unit.number = 0
+            _handles.rescue(unit.submitted, grad)
             raise
         if number < 0:
             raise failure(-number)
-        unit.number, gradient.sent, gradient.version = number, grad, grad._version
         self._submitted += 1
 
     def _submit_any(self, unit: Unit) -> None:
@@ -422,8 +424,12 @@ class Reducer:
         """Waits for what travels, and takes it where it `is_wanted`. Whether more is to follow, which travels now."""
         if unit.number:
             gradient = unit.gradients[0]
-            number, unit.number = unit.number, 0
-            _handles.finish(number, gradient.sent)
+            try:
+                number, unit.number = unit.number, 0
+                _handles.finish(number, gradient.sent)
+            except BaseException:
+                _handles.rescue((number,), gradient.sent)
+                raise
             if gradient.sent._version != gradient.version or unit.parameter.grad is not gradient.sent:
                 self._restore(gradient, is_wanted)
         elif unit.handle is not None:

@@ -3,6 +3,7 @@ batch, or say what is wrong with them. Each says what Horovod does where that is
 
 import copy
 import io
+import math
 import pickle
 import warnings
 from typing import Any, Callable, List
@@ -216,6 +217,45 @@ def a_group_is_added_to_the_optimizer_that_was_wrapped(loop: Loop) -> None:
         loop.loss(step, model=nn.Sequential(late, loop.model) if step >= 2 else None).backward()
         loop.optimizer.step()
     loop.model.add_module("late", late)
+
+
+def resize(loop: Loop, width: int) -> None:
+    """Gives the first layer so many outputs."""
+    with torch.no_grad():
+        for parameter, dim in ((loop.model[0].weight, 0), (loop.model[0].bias, 0), (loop.model[2].weight, 1)):
+            old = parameter.data.narrow(dim, 0, min(width, parameter.size(dim)))
+            shape = [*parameter.shape]
+            shape[dim] = width
+            new = torch.linspace(-0.2, 0.2, math.prod(shape), dtype=old.dtype).view(shape)
+            new.narrow(dim, 0, old.size(dim)).copy_(old)
+            parameter.data, parameter.grad = new, None
+    loop.optimizer.state.clear()
+
+
+def layers_change_their_width(loop: Loop) -> None:
+    """Pruned, and grown. Horovod: the same."""
+    for step in range(STEPS):
+        loop.optimizer.zero_grad()
+        if step in (2, 4):
+            resize(loop, 3 if step == 2 else 500)
+        loop.loss(step).backward()
+        loop.optimizer.step()
+
+
+idiom(layers_change_their_width)
+
+
+@check.each("int8", "powersgd")
+def compressed_layers_change_their_width(kind: str) -> None:
+    """What compression keeps of a gradient of another shape is not added to the new one."""
+    makers = {
+        "int8": lambda: hvd.Compression.int8(block=4, min_elements=1),
+        "powersgd": lambda: hvd.Compression.powersgd(rank=1, start_step=0, min_ratio=1.0),
+    }
+    loop = Loop(True, compression=makers[kind]())
+    layers_change_their_width(loop)
+    expect_same_bits(loop)
+    assert loop.numbers().isfinite().all()
 
 
 @idiom

@@ -121,6 +121,7 @@ class Unit:
         "parameter",
         "name",
         "encoded",
+        "shape",
         "dims",
         "waiting",
         "number",
@@ -134,7 +135,7 @@ class Unit:
         self.parameter = gradients[0].parameter
         self.name = name
         self.encoded = _ops.encode_name(name)
-        self.dims = _ops.shape_for(self.parameter.shape)
+        self.reshape(self.parameter.shape)
         self.waiting = len(gradients)  # gradients that are not ready
         self.number = 0
         self.submitted = _handles.cell()
@@ -143,6 +144,11 @@ class Unit:
         self.sent: Any = None
         for gradient in gradients:
             gradient.unit = self
+
+    def reshape(self, shape: Tuple[int, ...]) -> None:
+        """Remembers the shape of a lone gradient, which changes with the parameter's where the program assigns its data."""
+        self.shape = shape
+        self.dims = _ops.shape_for(shape)
 
     def is_sent(self) -> bool:
         """Whether it travels."""

@@ -34,14 +34,19 @@ class Int8(GradientExchange):
         self._block, self._min_elements, self._keeps_error = block, min_elements, error_feedback
         # By names: what rounding has taken from this rank's gradient, and from the sum of its part.
         self._errors: Dict[str, Optional[torch.Tensor]] = {}
+        self._shapes: Dict[str, torch.Size] = {}  # of the gradients that these are of
 
     def begin_epoch(self) -> None:
-        self._errors = {}
+        self._errors, self._shapes = {}, {}
 
     @torch.no_grad()
     def reduce(self, name: str, gradient: torch.Tensor, terms: Terms) -> Exchange:
         if gradient.numel() < max(1, self._min_elements) or not gradient.is_floating_point():
             return (yield ops.allreduce_async(gradient, None, name, *terms[:3], process_set=terms.process_set))
+        if self._shapes.get(name) != gradient.shape:
+            self._shapes[name] = gradient.shape
+            for part in ("parts", "sum"):
+                self._errors.pop(f"{name}.{part}", None)
         size = terms.process_set.size()
         flat = gradient.reshape(-1).float()
         # Each rank has a part of whole blocks.

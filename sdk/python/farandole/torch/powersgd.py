@@ -15,6 +15,7 @@ class _Memory:
 
     def __init__(self, matrix: torch.Tensor, rank: int, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
+        self.shape = matrix.shape
         self.start = torch.randn(matrix.shape[1], rank, generator=generator).to(matrix)
         self.right = self.start
         self.error: Optional[torch.Tensor] = None
@@ -82,7 +83,9 @@ class PowerSGD(GradientExchange):
             self._steps[name] = self._steps.get(name, 0) + 1
             return reduced
         matrix = gradient.reshape(gradient.shape[0], -1).to(torch.promote_types(gradient.dtype, torch.float32))
-        memory = self._memories.get(name) or _Memory(matrix, rank, self._seed)
+        memory = self._memories.get(name)
+        if memory is None or memory.shape != matrix.shape:
+            memory = _Memory(matrix, rank, self._seed)
         if memory.error is not None:
             matrix = matrix + memory.error
         left = yield self._send(f"{name}.left", _product(matrix, memory.right), terms)

@@ -258,7 +258,9 @@ class Reducer:
         ):
             self._submit_any(unit)
             return
-        address, _, dtype = ops.adapter.describe(grad)
+        address, shape, dtype = ops.adapter.describe(grad)
+        if shape != unit.shape:
+            unit.reshape(shape)
         call = (unit.encoded, address, address, *unit.dims, dtype, *self._call, unit.submitted)
         try:
             if grad.is_cpu:

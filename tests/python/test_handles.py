@@ -1,6 +1,6 @@
 """Waiting for submissions, without a library: interruptions and other threads at the worst moments."""
 
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Sequence
 
 import pytest
 from farandole import _handles
@@ -68,3 +68,48 @@ def test_memory_that_is_kept_within_a_sweep_stays(library: Library) -> None:
     library.meanwhile = [lambda: (_handles.keep(2, object()), _handles.sweep())]
     _handles.sweep()
     assert _handles.borrowed_count() == 2
+
+
+def made(collect: Any) -> _handles.Handle:
+    """A handle of one submission, 1, or of two, where they are collected."""
+    if collect is None:
+        return _handles.Handle.of_submitted([1], None, "output")
+    handle = _handles.Handle(None, collect)
+    for number in (1, 2):
+        handle.submit(None, lambda _cell, number=number: number)
+    return handle
+
+
+COLLECTS: Dict[str, Any] = {"in place": None, "collected": lambda _ids: "output"}
+
+
+@pytest.mark.parametrize("kind", COLLECTS)
+def test_a_handle_that_another_thread_settles_meanwhile_gives_its_output(library: Library, kind: str) -> None:
+    handle = made(COLLECTS[kind])
+    others: List[Any] = []
+    library.meanwhile = [lambda: others.append(handle.synchronize())]
+    assert (handle.synchronize(), others) == ("output", ["output"])
+    assert handle.synchronize() == "output"
+
+
+@pytest.mark.parametrize("kind", COLLECTS)
+def test_a_handle_that_another_thread_settles_meanwhile_can_be_polled(library: Library, kind: str) -> None:
+    handle = made(COLLECTS[kind])
+    library.meanwhile = [handle.synchronize]
+    assert handle.poll()
+
+
+def test_an_output_is_collected_once(library: Library) -> None:
+    """Also where a signal's handler waits for the handle while it is collected."""
+
+    def collect(ids: Sequence[int]) -> str:
+        if not others:
+            others.append("now")
+            others.append(handle.synchronize())
+        if library.released:
+            raise InvalidRequest("there is no handle")
+        return f"output of {ids}"
+
+    others: List[str] = []
+    handle = made(collect)
+    assert handle.synchronize() == others[1] == "output of [1, 2]"

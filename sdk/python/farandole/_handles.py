@@ -176,7 +176,7 @@ class Handle:
     thread may wait.
     """
 
-    __slots__ = ("_ids", "_memory", "_collect", "_output", "_error", "_done", "_streams")
+    __slots__ = ("_ids", "_memory", "_collect", "_output", "_error", "_done", "_streams", "_collecting")
 
     def __init__(self, memory: Any, collect: Optional[Callable[[Sequence[int]], Any]]) -> None:
         """`collect` gets the complete handles before they are released and returns the output; None: there is one."""
@@ -185,7 +185,8 @@ class Handle:
         self._collect = collect
         self._output: Any = None
         self._error: Optional[BaseException] = None
-        self._done = False
+        self._done = False  # before the library's handles are released, after the output and the error
+        self._collecting = threading.RLock()  # a signal's handler may wait for the handle that its thread collects
         self._streams: Optional[Streams] = None  # of those of its tensors that are in a GPU
 
     @classmethod
@@ -223,6 +224,8 @@ class Handle:
             return True
         for handle in self._ids:
             state = lib.farandole_poll(handle)
+            if self._done:  # another thread has released it meanwhile
+                return True
             if state < 0:
                 raise failure(-state)
             if state == 0:
@@ -262,22 +265,32 @@ class Handle:
         """As _settle(_await()), of one submission whose output lies where it was given: the usual case, in a third of the
         time."""
         code = wait(handle)
+        if self._done:  # another thread has released it meanwhile
+            return
         self._error, self._done = None if code == OK else failure(code), True
         lib.farandole_release(handle)
         self._memory = None
 
     def _settle(self, error: Optional[BaseException]) -> None:
-        try:
-            if error is None and self._collect is not None:
-                self._output = self._collect(self._ids)
-        except BaseException as failed:
-            error = failed
-            raise
-        finally:
-            self._error, self._done = error, True
-            for handle in self._ids:
-                lib.farandole_release(handle)
-            self._memory = self._collect = None
+        with self._collecting:
+            if self._done:  # another thread has released them meanwhile
+                return
+            try:
+                if error is None and self._collect is not None:
+                    output = self._collect(self._ids)
+                    if not self._done:
+                        self._output = output
+            except BaseException as failed:
+                if self._done:  # a signal's handler has collected the output within
+                    return
+                error = failed
+                raise
+            finally:
+                if not self._done:
+                    self._error, self._done = error, True
+                    for handle in self._ids:
+                        lib.farandole_release(handle)
+                    self._memory = self._collect = None
 
     def __del__(self) -> None:
         if not self._done and self._ids and not forked():

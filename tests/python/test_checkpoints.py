@@ -1,11 +1,14 @@
-"""Checkpoints of several jobs in one directory."""
+"""Checkpoints of several jobs in one directory, and those that a signal interrupts."""
 
 import pathlib
 import subprocess
 import sys
+from typing import Any, List
 
 import harness
 import pytest
+from farandole import checkpoint
+from farandole._library import ffi
 
 SHARES = """
 import sys, farandole, farandole.checkpoint
@@ -50,3 +53,29 @@ def test_jobs_that_share_a_directory_leave_each_other_in_peace(is_launched: bool
             assert writer.returncode == 0 and output.rstrip().endswith(text), output
     written = {path.read_text(encoding="ascii") for path in shared.iterdir() if path.suffix == ".pt"}
     assert written == {"one", "other"} and len(list(shared.iterdir())) == 4, list(shared.iterdir())
+
+
+class Writers:
+    """The library's part: one checkpoint is open at a time."""
+
+    def __init__(self) -> None:
+        self.calls: List[str] = []
+        self._path = ffi.new("char[]", b"temporary")
+
+    def farandole_checkpoint_begin(self, *arguments: Any) -> int:
+        arguments[-1][0] = self._path
+        self.calls.append("begin")
+        raise KeyboardInterrupt  # the handler runs as the call returns
+
+    def farandole_checkpoint_abandon(self) -> None:
+        self.calls.append("abandon")
+
+
+def test_a_checkpoint_that_is_interrupted_as_it_begins_does_not_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program's `except KeyboardInterrupt` may save another one."""
+    writers = Writers()
+    monkeypatch.setattr(checkpoint, "lib", writers)
+    monkeypatch.setattr(checkpoint, "rank", lambda: 0)
+    with pytest.raises(KeyboardInterrupt):
+        checkpoint.save(lambda path: None, "anywhere", 1)
+    assert writers.calls == ["begin", "abandon"]

@@ -94,23 +94,30 @@ def save(
 
 def _save(state_or_writer: Union[State, Writer], place: Tuple[bytes, Any, int], extension: str, replace: bool) -> str:
     path = ffi.new("const char**")
-    _check(lib.farandole_checkpoint_begin(*place, _text(extension), replace, path))
-    temporary = ffi.string(path[0]).decode()
+    try:
+        _check(lib.farandole_checkpoint_begin(*place, _text(extension), replace, path))
+        _write(state_or_writer, ffi.string(path[0]).decode())
+    except CheckpointError:
+        raise  # none is open any more
+    except BaseException:
+        # A signal's handler may have raised while it was begun, which takes as long as the coordinator's answer.
+        if path[0] != ffi.NULL:
+            lib.farandole_checkpoint_abandon()
+        raise
+    _check(lib.farandole_checkpoint_commit(path))
+    return ffi.string(path[0]).decode()
+
+
+def _write(state_or_writer: Union[State, Writer], temporary: str) -> None:
     try:
         if callable(state_or_writer) and not hasattr(state_or_writer, "state_dict"):
             state_or_writer(temporary)
         else:
             _torch().save(state_or_writer, temporary)
     except ImportError:
-        lib.farandole_checkpoint_abandon()
         raise
     except Exception as error:
         raise CheckpointError(str(failure(lib.farandole_checkpoint_fail(_reason(error).encode())))) from error
-    except BaseException:
-        lib.farandole_checkpoint_abandon()
-        raise
-    _check(lib.farandole_checkpoint_commit(path))
-    return ffi.string(path[0]).decode()
 
 
 def _check(code: int) -> None:

@@ -18,19 +18,20 @@ from training_loops import STEPS, Loop, expect_same_bits
 check = Checks()
 
 
+def compare(train: Callable[[Loop], None], **options: Any) -> None:
+    """Fails unless ranks end with the numbers of one process."""
+    ranks, alone = Loop(True, **options), Loop(False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(ranks)
+    train(alone)
+    expect_same_bits(ranks)
+    torch.testing.assert_close(ranks.numbers(), alone.numbers(), rtol=1e-9, atol=1e-11)
+
+
 def idiom(train: Callable[[Loop], None]) -> Callable[[Loop], None]:
     """A check of a loop: ranks end with the numbers of one process."""
-
-    def compare() -> None:
-        ranks, alone = Loop(True), Loop(False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            train(ranks)
-        train(alone)
-        expect_same_bits(ranks)
-        torch.testing.assert_close(ranks.numbers(), alone.numbers(), rtol=1e-9, atol=1e-11)
-
-    check.functions[train.__name__] = compare
+    check.functions[train.__name__] = lambda: compare(train)
     return train
 
 
@@ -287,6 +288,110 @@ def the_state_goes_to_a_new_optimizer(loop: Loop) -> None:
         loop.optimizer.zero_grad()
         loop.loss(step).backward()
         loop.optimizer.step()
+
+
+def flat_buffer(loop: Loop, how: str) -> Callable[[], torch.Tensor]:
+    """Makes gradients parts of one buffer when it is called, and returns the buffer."""
+    parameters = list(loop.model.parameters())
+    buffer = torch.zeros(sum(parameter.numel() for parameter in parameters), dtype=torch.float64)
+
+    def assign() -> torch.Tensor:
+        for parameter, part in zip(parameters, buffer.split([parameter.numel() for parameter in parameters])):
+            parameter.grad = (part if how == "views" else part.detach()).view_as(parameter)
+            if how != "views":
+                parameter.grad = parameter.grad.detach()
+        return buffer
+
+    return assign
+
+
+def scale_down(loop: Loop, gradients: List[torch.Tensor]) -> None:
+    """Clips reduced gradients, which the program knows as these tensors, and makes the step."""
+    loop.synchronize()
+    total = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    for gradient in gradients:
+        gradient.mul_(0.05 / total)
+    loop.step()
+
+
+@check.each(*((how, arena) for how in ("views", "detached") for arena in (True, False)))
+def gradients_lie_in_a_buffer_of_the_program(how: str, arena: bool) -> None:
+    """As Apex, fairseq and Megatron have it. Horovod: the same."""
+
+    def train(loop: Loop) -> None:
+        buffer = flat_buffer(loop, how)()
+        for step in range(STEPS):
+            buffer.zero_()
+            loop.loss(step).backward()
+            scale_down(loop, [buffer])
+
+    compare(train, gradient_arena=arena)
+
+
+@check.each(*((how, first) for how in ("views", "detached") for first in (0, 1, 3)))
+def gradients_are_put_into_a_buffer_in_each_step(how: str, first: int) -> None:
+    def train(loop: Loop) -> None:
+        assign = flat_buffer(loop, how)
+        for step in range(STEPS):
+            loop.optimizer.zero_grad()
+            buffer = assign().zero_() if step >= first else None
+            loop.loss(step).backward()
+            kept = [parameter.grad for parameter in loop.model.parameters()]
+            scale_down(loop, [buffer] if step >= first else kept)
+
+    compare(train)
+
+
+@check.each(True, False)
+def a_list_of_gradients_is_made_once(arena: bool) -> None:
+    """Before the first step. They stay the gradients as long as they are zeroed in place."""
+
+    def train(loop: Loop) -> None:
+        loop.loss(100).backward()
+        gradients = [parameter.grad for parameter in loop.model.parameters()]
+        loop.optimizer.step()
+        for step in range(STEPS):
+            for gradient in gradients:
+                gradient.zero_()
+            loop.loss(step).backward()
+            scale_down(loop, gradients)
+            assert all(one is two.grad for one, two in zip(gradients, loop.model.parameters()))
+
+    compare(train, gradient_arena=arena)
+
+
+@check.each("views", "arrays")
+def views_of_gradients_are_made_once(kind: str) -> None:
+    """Before the first step, and used to zero and to clip them."""
+
+    def train(loop: Loop) -> None:
+        loop.loss(100).backward()
+        gradients = [parameter.grad for parameter in loop.model.parameters()]
+        if kind == "views":
+            kept = [gradient.view(-1) for gradient in gradients]
+        else:
+            kept = [torch.from_numpy(gradient.numpy()) for gradient in gradients]
+        loop.optimizer.step()
+        for step in range(STEPS):
+            for gradient in kept:
+                gradient.zero_()
+            loop.loss(step).backward()
+            scale_down(loop, kept)
+
+    compare(train)
+
+
+@idiom
+def hooks_of_the_program_keep_gradients(loop: Loop) -> None:
+    kept: List[torch.Tensor] = []
+    for parameter in loop.model.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda owner: kept.append(owner.grad))
+    loop.optimizer = loop.wrap(torch.optim.SGD(loop.model.parameters(), lr=0.1, momentum=0.9))
+    for step in range(STEPS):
+        kept.clear()
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        scale_down(loop, kept)
 
 
 def grow(grad: torch.Tensor) -> None:

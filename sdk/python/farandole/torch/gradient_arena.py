@@ -1,5 +1,6 @@
 """Gradients in an arena: memory that all ranks of the host reduce in place."""
 
+import functools
 import warnings
 from typing import Any, Callable, List, Optional, Sequence
 
@@ -17,10 +18,27 @@ _LINE = 64
 _users: Callable[[int], int] = torch._C._storage_Use_Count
 
 
+def _users_of(tensor: torch.Tensor) -> int:
+    storage = tensor.untyped_storage()
+    return _users(storage._cdata)
+
+
+@functools.lru_cache(maxsize=None)
+def _users_in_hook() -> int:
+    """The users of the storage of a gradient that autograd has just made, in the hook. Versions of PyTorch differ in what
+    they still hold then."""
+    found = []
+    with torch.enable_grad():
+        probe = torch.zeros(1, requires_grad=True)
+        probe.register_post_accumulate_grad_hook(lambda owner: found.append(_users_of(owner.grad)))
+        (probe * 2).backward()
+    return max(found[0], _users_of(torch.empty(1)))
+
+
 class Place:
     """Where one parameter's gradient lies in an arena."""
 
-    __slots__ = ("view", "_home", "_storage", "_address", "_own_users")
+    __slots__ = ("view", "_home", "_storage", "_address", "_own_users", "_most_users")
 
     def __init__(self, memory: Any, offset: int, like: torch.Tensor) -> None:
         flat = torch.frombuffer(memory, dtype=like.dtype, count=like.numel(), offset=offset)
@@ -30,7 +48,8 @@ class Place:
         del flat
         self._address = self._storage.data_ptr()
         self._own_users = _users(self._storage._cdata)
-        # The gradient that lies here. It is made anew for each, as programs may give it another shape or other attributes.
+        self._most_users = _users_in_hook()
+        # The gradient that lies here: a tensor of the program, which may give it another shape or other attributes.
         self.view: Optional[torch.Tensor] = None
 
     def _is_free(self) -> bool:
@@ -39,23 +58,25 @@ class Place:
         self.view = None
         return _users(self._storage._cdata) == self._own_users and self._storage.data_ptr() == self._address
 
-    def settle(self, parameter: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
-        """Moves a gradient that autograd has made anew, because there was none, into its place, and returns the present
-        gradient. It stays where it is if it does not fit, or if the program still has the gradient of an earlier step,
-        which lies there."""
+    def settle(self, grad: torch.Tensor) -> torch.Tensor:
+        """Moves a gradient that autograd has made anew, because there was none, into its place, and returns it: the same
+        tensor, in other memory. It stays where it is if it does not fit, if it lies in a buffer of the program, or if
+        the program still has the gradient of an earlier step, which lies there."""
         home = self._home
         if (
             grad.layout is not torch.strided
             or grad.requires_grad
             or grad.dtype is not home.dtype
             or grad.shape != home.shape
+            or _is_in_buffer(grad, self._most_users)
             or not self._is_free()
         ):
             return grad
-        view = self.view = home.data
-        view.copy_(grad)
-        parameter.grad = view
-        return view
+        home.copy_(grad)
+        # The program may know the tensor already, and is to see what becomes of its gradient.
+        grad.data = home
+        self.view = grad
+        return grad
 
     def clear(self, parameter: torch.Tensor) -> None:
         """Gives a parameter without a gradient one of zeros."""
@@ -71,14 +92,35 @@ class Place:
         if grad is None or grad.layout is not torch.strided:
             return
         if grad.untyped_storage().data_ptr() == self._address:
-            parameter.grad = grad.clone()
+            grad.data = grad.detach().clone()
 
 
 def _fits(parameter: torch.Tensor) -> bool:
     grad = parameter.grad
     return (
-        grad is not None and grad.layout is torch.strided and grad.is_cpu and not grad.requires_grad and _is_dense(grad)
+        grad is not None
+        and grad.layout is torch.strided
+        and grad.is_cpu
+        and not grad.requires_grad
+        and _is_dense(grad)
+        and not grad.is_shared()  # with other processes
+        and not _is_in_buffer(grad, _users_of(torch.empty(1)))
     )
+
+
+def is_part(grad: torch.Tensor) -> bool:
+    """Whether the gradient is a part of a larger tensor."""
+    if grad._is_view():
+        return True
+    if grad.layout is not torch.strided:
+        return False
+    return grad.untyped_storage().nbytes() != grad.numel() * grad.element_size()
+
+
+def _is_in_buffer(grad: torch.Tensor, most_users: int) -> bool:
+    """Whether others may read and write the gradient where it lies: programs make gradients parts of one buffer, which
+    they zero, clip or send as a whole. Such a gradient stays there."""
+    return is_part(grad) or _users_of(grad) > most_users
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
@@ -121,5 +163,5 @@ def place_all(
     for index, (parameter, offset) in enumerate(zip(parameters, offsets)):
         if offset >= 0:
             place = places[index] = Place(memory, offset, parameter.grad)
-            place.settle(parameter, parameter.grad)
+            place.settle(parameter.grad)
     return places

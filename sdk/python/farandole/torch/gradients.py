@@ -1,6 +1,7 @@
 """Gradients of parameters, and which of them travel together: what the Reducer keeps of each."""
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -8,7 +9,7 @@ from .. import _handles, _ops
 from .._handles import Handle
 from ..exceptions import InvalidRequest
 from . import ops
-from .gradient_arena import Place
+from .gradient_arena import Place, is_part
 
 _UNNAMED = "noname."
 
@@ -61,7 +62,7 @@ class Gradient:
     def settled(self) -> torch.Tensor:
         """The gradient, in its place if it has one."""
         grad, place = self.parameter.grad, self.place
-        return grad if place is None or grad is place.view else place.settle(self.parameter, grad)
+        return grad if place is None or grad is place.view else place.settle(grad)
 
     def note(self) -> None:
         """Remembers the gradient that is sent now, to see whether the program changes it meanwhile."""
@@ -69,9 +70,12 @@ class Gradient:
         self.version = grad._version
 
     def was_changed(self) -> bool:
-        """Whether the program has changed or replaced the gradient since note()."""
+        """Whether the program has changed or replaced the gradient since note(). The parts of a buffer have one version, and
+        autograd changes the others meanwhile: of these only replacements are seen."""
         sent = self.sent
-        return sent is not None and (sent._version != self.version or self.parameter.grad is not sent)
+        if sent is None or self.parameter.grad is not sent:
+            return sent is not None
+        return sent._version != self.version and not is_part(sent)
 
     def clear(self) -> None:
         """Gives a parameter without a gradient one of zeros. Those of a frozen parameter are negative: only the sum of
@@ -91,6 +95,18 @@ class Gradient:
         grad = self.parameter.grad
         if grad.layout is torch.strided and bool((torch.signbit(grad) & (grad == 0)).all()):
             self.parameter.grad = None
+
+
+def weak_hook(reducer: Any, gradient: Gradient) -> Callable[[torch.Tensor], None]:
+    """Tells a Reducer of each backward pass, for as long as there is one."""
+    reference = weakref.ref(reducer)
+
+    def hook(_parameter: torch.Tensor) -> None:
+        alive = reference()
+        if alive is not None:
+            alive.on_gradient(gradient)
+
+    return hook
 
 
 def name_unknown(

@@ -5,7 +5,7 @@ import operator
 import warnings
 import weakref
 from types import GeneratorType
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -28,6 +28,7 @@ from .gradients import (
     explained,
     in_memory_order,
     name_unknown,
+    weak_hook,
 )
 from .participation import Participation, parts_of
 
@@ -149,7 +150,7 @@ class Reducer:
     def _watch(self, gradient: Gradient) -> None:
         if gradient.hook is None and gradient.parameter.requires_grad:
             # A parameter outlives its optimizer: the hook must not keep it alive, nor act for one that is gone.
-            gradient.hook = gradient.parameter.register_post_accumulate_grad_hook(_weak_hook(self, gradient))
+            gradient.hook = gradient.parameter.register_post_accumulate_grad_hook(weak_hook(self, gradient))
             weakref.finalize(self, gradient.hook.remove)
             self._participation.note_change()
 
@@ -433,7 +434,8 @@ class Reducer:
                 _handles.rescue((number,), gradient.sent)
                 raise
             if gradient.sent._version != gradient.version or unit.parameter.grad is not gradient.sent:
-                self._restore(gradient, is_wanted)
+                if gradient.was_changed():
+                    self._restore(gradient, is_wanted)
         elif unit.handle is not None:
             # Looked at before the wait: the wait itself changes a device's gradient that went by the host's memory.
             changed = [gradient for gradient in unit.gradients if gradient.was_changed()]
@@ -495,14 +497,3 @@ class Reducer:
     def __del__(self) -> None:
         if not forked():
             self._reset()
-
-
-def _weak_hook(reducer: Reducer, gradient: Gradient) -> Callable[[torch.Tensor], None]:
-    reference = weakref.ref(reducer)
-
-    def hook(_parameter: torch.Tensor) -> None:
-        alive = reference()
-        if alive is not None:
-            alive.on_gradient(gradient)
-
-    return hook

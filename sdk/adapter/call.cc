@@ -1,5 +1,6 @@
 #include "sdk/adapter/call.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -98,6 +99,7 @@ farandole_handle Call::SubmitPart(const std::vector<size_t>& indices, const std:
 
 bool Call::Submit(int64_t wait_ms) {
   if (code_ != 0) return false;
+  if (AllocatesResult(terms().op)) group_size_ = std::max(Worker().group_size(terms().group), 0);
   const std::vector<std::vector<size_t>> parts = Parts();
   if (parts.size() > 1) StateGroup();
   const std::string& base = terms().name;
@@ -141,9 +143,7 @@ bool Call::Settle(int disagreement) {
 }
 
 bool Call::ReadResult(const Tensor& tensor, int64_t* bytes, std::vector<int64_t>* rows) {
-  const int size = Worker().group_size(terms().group);
-  if (size < 0) return Fail(FARANDOLE_FAILED_PRECONDITION, Worker().last_error());
-  rows->resize(static_cast<size_t>(size));
+  rows->resize(static_cast<size_t>(group_size_));
   void* data = nullptr;
   const int code = Worker().result(tensor.handle, &data, bytes, rows->data());
   return code == 0 || Fail(code, Worker().last_error());

@@ -98,6 +98,8 @@ class Call {
   // Empty: each submission is a call of its own.
   std::vector<farandole_member> members_;
   farandole_part part_ = {};
+  // Of an operation that allocates its results, at the submission: the group may be removed before they are read.
+  int32_t group_size_ = 0;
   int code_ = 0;
   std::string message_;
   // Of the completer: the place among the calls of its name, from 1; 0: it has none yet.

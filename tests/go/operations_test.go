@@ -295,6 +295,7 @@ var operationChecks = []check{
 		set, err := r.job.AddProcessSet(r.ctx, 1, 0)
 		r.require(err)
 		requireEqual(set.Ranks(), []int{0, 1}, "its ranks")
+		var late *farandole.GatherHandle[int32]
 		if set.Includes() {
 			requireThat(set.Size() == 2 && set.Rank() == r.job.Rank(), "rank %d of %d", set.Rank(), set.Size())
 			data := []int32{int32(r.job.Rank() + 1)}
@@ -303,8 +304,18 @@ var operationChecks = []check{
 			found, err := farandole.Allgather(r.ctx, r.job, data, farandole.In(set))
 			r.require(err)
 			requireEqual(found.Rows, []int{1, 1}, "the rows of the set")
+			late, err = farandole.AllgatherAsync(r.job, data, farandole.In(set), farandole.Name("late"))
+			r.require(err)
 		}
-		r.require(set.Remove(r.ctx))
+		// Until it is complete.
+		for err = set.Remove(r.ctx); err != nil; err = set.Remove(r.ctx) {
+			requireError(err, farandole.ErrNotRunning, "pending")
+		}
+		if late != nil {
+			found, err := late.Result(r.ctx)
+			r.require(err)
+			requireEqual(found.Rows, []int{1, 1}, "the rows of a set that was removed")
+		}
 		requireError(set.Remove(r.ctx), farandole.ErrMismatch)
 		_, err = r.job.AddProcessSet(r.ctx, 0, r.job.Size())
 		requireError(err, farandole.ErrMismatch, fmt.Sprint(r.job.Size()))

@@ -111,11 +111,11 @@ class Submissions {
 class Gathered {
  public:
   Gathered() = default;
-  // Of a submission that is complete, and well. `shape` is that of this rank's part.
-  static StatusOr<Gathered> Take(Submission submission, const Shape& shape, DType dtype, int32_t group) {
+  // Of a submission that is complete, and well. `shape` is that of this rank's part, `size` that of the process set
+  // when it was submitted: the set may have been removed since.
+  static StatusOr<Gathered> Take(Submission submission, const Shape& shape, DType dtype, int size) {
     Gathered made;
     const Functions& functions = submission.functions();
-    const int size = functions.group_size(group);
     made.rows_.resize(size > 0 ? static_cast<size_t>(size) : 0);
     const int code = functions.result(submission.handle(), &made.data_, &made.bytes_, made.rows_.data());
     if (code != FARANDOLE_OK) return StatusOf(functions, code);
@@ -172,8 +172,8 @@ struct TakeGathered {
   static constexpr bool kIsLeft = true;
   Shape shape;
   DType dtype = DType::kU8;
-  int32_t group = 0;
-  Result Take(Submission&& submission) { return Gathered::Take(std::move(submission), shape, dtype, group); }
+  int size = 0;  // of the process set
+  Result Take(Submission&& submission) { return Gathered::Take(std::move(submission), shape, dtype, size); }
 };
 // Of a grouped call without results.
 struct TakeNothingOfAll {

@@ -377,7 +377,7 @@ class Job {
     std::vector<TakeGathered> each;
     for (const ConstTensor& input : inputs) {
       if (status.ok()) status = CheckOne(input, call);
-      each.push_back({input.shape(), input.dtype(), call.group()});
+      each.push_back({input.shape(), input.dtype(), functions_->group_size(call.group())});
     }
     if (!status.ok()) return GroupedGatherFuture(Submissions(std::move(status)));
     const ConstTensor nothing(nullptr, {0}, DType::kF32);
@@ -408,28 +408,31 @@ class Job {
 
   GatherFuture GatherToAll(const ConstTensor& input, const Call& call, int64_t wait_ms) {
     if (Status status = CheckOne(input, call); !status.ok()) return GatherFuture(Submission(std::move(status)));
+    const int size = functions_->group_size(call.group());
     Submission submission(functions_,
                           functions_->allgather(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
                                                 Number(input), call.group(), wait_ms, nullptr));
-    return GatherFuture(std::move(submission), {input.shape(), input.dtype(), call.group()});
+    return GatherFuture(std::move(submission), {input.shape(), input.dtype(), size});
   }
 
   GatherFuture Exchange(const ConstTensor& input, const std::vector<int64_t>& splits, const Call& call,
                         int64_t wait_ms) {
     if (Status status = CheckOne(input, call); !status.ok()) return GatherFuture(Submission(std::move(status)));
+    const int size = functions_->group_size(call.group());
     Submission submission(functions_,
                           functions_->alltoall(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
                                                Number(input), splits.empty() ? nullptr : splits.data(),
                                                static_cast<int32_t>(splits.size()), call.group(), wait_ms));
-    return GatherFuture(std::move(submission), {input.shape(), input.dtype(), call.group()});
+    return GatherFuture(std::move(submission), {input.shape(), input.dtype(), size});
   }
 
   GatherFuture WithRoot(decltype(farandole_gather)* function, const ConstTensor& input, int root, const Call& call,
                         int64_t wait_ms) {
     if (Status status = CheckOne(input, call); !status.ok()) return GatherFuture(Submission(std::move(status)));
+    const int size = functions_->group_size(call.group());
     Submission submission(functions_, function(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
                                                Number(input), root, call.group(), wait_ms));
-    return GatherFuture(std::move(submission), {input.shape(), input.dtype(), call.group()});
+    return GatherFuture(std::move(submission), {input.shape(), input.dtype(), size});
   }
 
   Future Cast(const ConstTensor& input, const MutableTensor& output, int root, const Call& call, int64_t wait_ms) {

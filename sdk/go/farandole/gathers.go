@@ -34,11 +34,12 @@ func (h *GatherHandle[T]) Result(ctx context.Context) (Gathered[T], error) {
 	return *h.result, nil
 }
 
-// collector gives the function that fetches a result, and where it puts it.
+// collector gives the function that fetches a result, and where it puts it. To be called before the submission: the group
+// may be removed before its result is fetched.
 func collector[T Number](group C.int32_t) (func(C.farandole_handle) error, *Gathered[T]) {
 	result := &Gathered[T]{}
+	ranks := max(int(C.farandole_go_group_size(group).value), 0)
 	return func(id C.farandole_handle) error {
-		ranks := max(int(C.farandole_go_group_size(group).value), 0)
 		rows := make([]C.int64_t, ranks+1)
 		outcome := C.farandole_go_result(id, unsafe.SliceData(rows))
 		if err := errorOf(outcome); err != nil {

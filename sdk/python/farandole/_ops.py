@@ -312,9 +312,10 @@ def allgather(adapter: Adapter, array: Any, name: Optional[str], process_set: Pr
     address, shape, dtype = adapter.describe(source)
     dims, ndim = shape_for(shape)
     group = group_of(process_set)
+    size = lib.farandole_group_size(group)
 
     def collect(ids: Sequence[int]) -> Any:
-        return adapter.deliver(array, _gathered_array(adapter, source, ids[0], group)[0])
+        return adapter.deliver(array, _gathered_array(adapter, source, ids[0], size)[0])
 
     handle = Handle((source, dims), collect)
     terms = (dims, ndim, dtype, group, wait_ms(), ffi.NULL)
@@ -335,10 +336,11 @@ def grouped_allgather(
     arrays = listed(arrays)
     sources = [adapter.contiguous(array) for array in arrays]
     group = group_of(process_set)
+    size = lib.farandole_group_size(group)
     memory: List[Any] = [sources]
 
     def collect(ids: Sequence[int]) -> Any:
-        gathered_arrays = [_gathered_array(adapter, source, handle, group) for source, handle in zip(sources, ids)]
+        gathered_arrays = [_gathered_array(adapter, source, handle, size) for source, handle in zip(sources, ids)]
         outputs = [adapter.deliver(array, output) for array, (output, _) in zip(arrays, gathered_arrays)]
         return combine(outputs, [rows for _, rows in gathered_arrays])
 
@@ -372,10 +374,11 @@ def alltoall(
     address, shape, dtype = adapter.describe(source)
     dims, ndim = shape_for(shape)
     group = group_of(process_set)
+    size = lib.farandole_group_size(group)
     numbers = ffi.NULL if splits is None else ffi.new("int64_t[]", list(splits))
 
     def collect(ids: Sequence[int]) -> Any:
-        output, rows = _gathered_array(adapter, source, ids[0], group)
+        output, rows = _gathered_array(adapter, source, ids[0], size)
         return adapter.deliver(array, output), received(rows)
 
     handle = Handle((source, dims, numbers), collect)
@@ -411,9 +414,10 @@ def _with_root(
     address, shape, dtype = adapter.describe(source)
     dims, ndim = shape_for(shape)
     group = group_of(process_set)
+    size = lib.farandole_group_size(group)
 
     def collect(ids: Sequence[int]) -> Any:
-        output, rows = _gathered_array(adapter, source, ids[0], group)
+        output, rows = _gathered_array(adapter, source, ids[0], size)
         output = adapter.deliver(array, output)
         return (output, rows) if with_rows else output
 
@@ -423,22 +427,23 @@ def _with_root(
     return handle
 
 
-def _gathered_array(adapter: Adapter, source: Any, handle: int, group: int) -> Tuple[Any, List[int]]:
-    _, rows = gathered(handle, group)
+def _gathered_array(adapter: Adapter, source: Any, handle: int, size: int) -> Tuple[Any, List[int]]:
+    _, rows = gathered(handle, size)
     output = adapter.empty(source, (sum(rows), *adapter.describe(source)[1][1:]))
     check(-lib.farandole_copy_result(handle, adapter.describe(output)[0]))
     return output, rows
 
 
-def gathered(handle: int, group: int) -> Tuple[Tuple[Any, int], List[int]]:
+def gathered(handle: int, size: int) -> Tuple[Tuple[Any, int], List[int]]:
     """Of a complete handle whose result the library has allocated: address and bytes, valid until the handle is
-    released, and the rows that each rank of the group gave."""
-    data, size = ffi.new("void**"), ffi.new("int64_t*")
-    rows = ffi.new("int64_t[]", lib.farandole_group_size(group))
-    code = lib.farandole_result(handle, data, size, rows)
+    released, and the rows that each rank of the group gave. `size` is the group's, when the call was submitted: the group
+    may have been removed since."""
+    data, count = ffi.new("void**"), ffi.new("int64_t*")
+    rows = ffi.new("int64_t[]", size)
+    code = lib.farandole_result(handle, data, count, rows)
     if code != 0:
         raise _handles.failure(code)
-    return (data[0], size[0]), list(rows)
+    return (data[0], count[0]), list(rows)
 
 
 def broadcast(

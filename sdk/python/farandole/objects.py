@@ -101,6 +101,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     An object that cannot be pickled raises on its rank, and RuntimeError with the same sentence on the other ranks.
     """
     group = group_of(process_set)
+    ranks = lib.farandole_group_size(group)
     label = f"allgather {group} {name or ''}"
     memory, refusal = _pickled(obj)
     with memoryview(memory) as view:
@@ -108,7 +109,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     shape = ffi.new("int64_t[]", [len(memory)])
 
     def collect(ids: Sequence[int]) -> List[Any]:
-        (data, size), rows = _ops.gathered(ids[0], group)
+        (data, size), rows = _ops.gathered(ids[0], ranks)
         everything = memoryview(ffi.buffer(data, size))
         parts, start = [], 0
         for count in rows:

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -139,7 +140,17 @@ CHECK_OF_ALL_RANKS(ProcessSetsReduceAmongThemselves) {
     REQUIRE_EQ(part[0], job.rank() == 0 ? 2 : 4);
     REQUIRE_OK(job.Barrier(Call().Among(*ends)));
   }
+  const std::vector<int> mine = {job.rank()};
+  std::optional<GatherFuture> late;
+  if (is_in) late.emplace(job.AllgatherAsync(mine, Call("late").Among(*ends)));
+  while (is_in && !late->IsReady()) {
+  }
   REQUIRE_OK(job.RemoveProcessSet(*ends));
+  if (is_in) {
+    const StatusOr<Gathered> gathered = late->Wait();
+    REQUIRE_OK(gathered.status());
+    REQUIRE_EQ(gathered->shape().count(), 2);
+  }
   std::vector<int> values = {1};
   REQUIRE(!job.AllreduceInPlace(values, Sum("gone").Among(*ends)).ok());
   REQUIRE_ERROR(job.AddProcessSet({0, job.size()}).status(), StatusCode::kInvalidArgument);

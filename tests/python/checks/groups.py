@@ -191,3 +191,31 @@ def sets_are_removed_and_made_again() -> None:
         assert hvd.allreduce(torch.ones(1), op=hvd.Sum, name="x", process_set=ends).item() == ends.size()
     hvd.remove_process_set(ends)
     assert not hvd.remove_process_set(ends)
+
+
+@check
+def results_outlive_their_set() -> None:
+    """They are complete when the set is removed, and collected afterwards."""
+    ranks = [0, hvd.size() - 1] if hvd.size() > 2 else [0]
+    ends = hvd.add_process_set(ranks)
+    mine = torch.full((2, 2), float(hvd.rank()))
+    handles = []
+    if ends.included():
+        handles = [
+            hvd.allgather_async(mine, process_set=ends),
+            hvd.grouped_allgather_async([mine, mine], process_set=ends),
+            hvd.alltoall_async(mine, [1] * len(ranks), process_set=ends),
+            hvd.gather_async(mine, 0, process_set=ends),
+            hvd.scatter_async(mine, 0, process_set=ends),
+        ]
+    while not all(hvd.poll(handle) for handle in handles):
+        pass
+    hvd.barrier()
+    hvd.remove_process_set(ends)
+    if handles:
+        everyone = torch.tensor(ranks, dtype=torch.float32).repeat_interleave(2).view(-1, 1).expand(-1, 2)
+        gathered, grouped, (exchanged, rows), rooted, scattered = map(hvd.synchronize, handles)
+        assert torch.equal(gathered, everyone) and all(torch.equal(each, everyone) for each in grouped)
+        assert torch.equal(exchanged, everyone[::2]) and rows.tolist() == [1] * len(ranks)
+        assert torch.equal(rooted, everyone if hvd.rank() == 0 else everyone[:0])
+        assert torch.equal(scattered, torch.zeros(2 // len(ranks), 2))

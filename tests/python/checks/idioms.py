@@ -248,7 +248,7 @@ idiom(layers_change_their_width)
 
 @check.each("int8", "powersgd")
 def compressed_layers_change_their_width(kind: str) -> None:
-    """What compression keeps of a gradient of another shape is not added to the new one."""
+    """Compression forgets what it keeps of a gradient of another shape."""
     makers = {
         "int8": lambda: hvd.Compression.int8(block=4, min_elements=1),
         "powersgd": lambda: hvd.Compression.powersgd(rank=1, start_step=0, min_ratio=1.0),

@@ -1,6 +1,6 @@
 """The order in which the library learns of a GPU's streams, when tensors come from one and another waits for them."""
 
-from typing import Any, List, Tuple
+from typing import Any, Callable, List, Tuple
 
 import pytest
 from farandole import _handles
@@ -11,6 +11,7 @@ class Library:
 
     def __init__(self) -> None:
         self.calls: List[Tuple[Any, ...]] = []
+        self.meanwhile: List[Callable[[], Any]] = []  # what signals' handlers do in the next waits, one in each
         self.submissions = 6
 
     def farandole_use_stream(self, gpu: int, stream: int) -> int:
@@ -19,6 +20,8 @@ class Library:
 
     def farandole_wait(self, handle: int, _ms: int) -> int:
         self.calls.append(("wait", handle))
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
         return 0
 
     def farandole_finish(self, handle: int, _ms: int) -> int:
@@ -89,3 +92,45 @@ def test_tensors_of_the_host_have_none(library: Library) -> None:
     handle.submit(None, library.submit, "host")
     handle.synchronize()
     assert library.calls == [("submit", "host"), ("wait", 7), ("release", 7)]
+
+
+def waits_for(library: Library, stream: int, name: str) -> Tuple[_handles.Handle, List[Tuple[Any, ...]]]:
+    """A handle of a submission from a stream, and the calls of its wait."""
+    handle = _handles.Handle(None, lambda ids: list(ids))
+    number = handle.submit((0, lambda: stream), library.submit, name)
+    return handle, [("use", 0, stream), ("wait", number), ("release", number)]
+
+
+def test_tensors_of_the_host_have_none_in_a_handler_within_a_wait(library: Library) -> None:
+    outer, calls = waits_for(library, 11, "outer")
+    inner = _handles.Handle(None, lambda ids: list(ids))
+    library.meanwhile = [lambda: inner.submit(None, library.submit, "host")]
+    library.calls.clear()
+    outer.synchronize()
+    inside = [("use", -1, 0), ("submit", "host"), ("use", 0, 11)]
+    assert library.calls == [*calls[:2], *inside, calls[2], ("use", -1, 0)]
+    assert not _handles.told_streams
+    inner.synchronize()
+
+
+def test_a_handler_within_a_wait_leaves_the_stream_as_it_was(library: Library) -> None:
+    outer, calls = waits_for(library, 11, "outer")
+    inner, inner_calls = waits_for(library, 22, "inner")
+    library.meanwhile = [inner.synchronize]
+    library.calls.clear()
+    outer.synchronize()
+    assert library.calls == [*calls[:2], *inner_calls, ("use", 0, 11), calls[2], ("use", -1, 0)]
+    assert not _handles.told_streams
+
+
+def test_an_interrupted_wait_leaves_the_thread_without_a_stream(library: Library) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    outer, calls = waits_for(library, 11, "outer")
+    library.meanwhile = [interrupt]
+    library.calls.clear()
+    with pytest.raises(KeyboardInterrupt):
+        outer.synchronize()
+    assert library.calls == [*calls[:2], ("use", -1, 0)] and not _handles.told_streams
+    outer.synchronize()

@@ -82,16 +82,54 @@ def wait(handle: int) -> int:
 # A GPU's number in this process, and a function that returns the stream of it that the thread uses now, as a number.
 Place = Tuple[int, Callable[[], int]]
 
+# By thread: the GPU and the stream that its submissions and waits are told to be of, while they are. Signals' handlers
+# run on such threads, too. Mostly empty.
+told_streams: Dict[int, Tuple[int, int]] = {}
+_HOST = (-1, 0)
+
+
+def has_stream() -> bool:
+    """Whether this thread has told the library a stream: then tensors of the host's memory go through on_host()."""
+    return threading.get_ident() in told_streams
+
+
+def on_host(function: Callable[..., int], *arguments: Any) -> int:
+    """Calls a function of the library that submits tensors of the host's memory, or none."""
+    outer = told_streams.get(threading.get_ident()) if told_streams else None
+    if outer is None:
+        return function(*arguments)
+    lib.farandole_use_stream(*_HOST)
+    try:
+        return function(*arguments)
+    finally:
+        lib.farandole_use_stream(*outer)
+
+
+@contextlib.contextmanager
+def _on_stream(gpu: int, stream: int) -> Iterator[None]:
+    """Within it, this thread's submissions and waits are of that stream. An entry is in the table before the library has
+    what it says, and until the library has something else: a handler that runs in between puts that back."""
+    thread = threading.get_ident()
+    outer = told_streams.get(thread)
+    told_streams[thread] = (gpu, stream)
+    try:
+        check(-lib.farandole_use_stream(gpu, stream))
+        yield
+    finally:
+        told_streams[thread] = outer or _HOST
+        lib.farandole_use_stream(*(outer or _HOST))
+        if outer is None:
+            told_streams.pop(thread, None)
+
 
 class Streams:
     """The GPU in which an operation's tensors are, if they are in one, and its streams that have given them."""
 
-    __slots__ = ("_place", "_given", "_present")
+    __slots__ = ("_place", "_given")
 
     def __init__(self) -> None:
         self._place: Optional[Place] = None
         self._given: Set[int] = set()
-        self._present = 0
 
     @property
     def are_used(self) -> bool:
@@ -101,38 +139,28 @@ class Streams:
     def submit(self, place: Place, function: Callable[..., int], *arguments: Any) -> int:
         """Calls a function of the library that submits tensors which this thread's stream there gives."""
         stream = place[1]()
-        check(-lib.farandole_use_stream(place[0], stream))
-        try:
+        with _on_stream(place[0], stream):
             self._place = place
             self._given.add(stream)
             return function(*arguments)
-        finally:
-            lib.farandole_use_stream(-1, 0)
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Within it, this thread's waits have its stream in that GPU wait. Do not nest it."""
+        """Within it, this thread's waits have its stream in that GPU wait."""
         if self._place is None:
             yield
             return
-        self._present = self._place[1]()
-        check(-lib.farandole_use_stream(self._place[0], self._present))
-        try:
+        with _on_stream(self._place[0], self._place[1]()):
             yield
-        finally:
-            lib.farandole_use_stream(-1, 0)
 
     def others(self) -> Iterator[None]:
         """While waiting(): goes through the other streams that have given tensors, for each of which the thread is to wait
         as well: memory goes back to them, and they may give it to others."""
         if self._place is None:
             return
-        for stream in self._given - {self._present}:
-            lib.farandole_use_stream(self._place[0], stream)
-            try:
+        for stream in self._given - {told_streams[threading.get_ident()][1]}:
+            with _on_stream(self._place[0], stream):
                 yield
-            finally:
-                lib.farandole_use_stream(self._place[0], self._present)
 
     def clear(self) -> None:
         """Nothing of theirs is on its way any more."""
@@ -163,7 +191,7 @@ def run(submit: Callable[..., int], memory: Any, *arguments: Any) -> None:
     library borrows. Raises the submission's exception, and KeyboardInterrupt."""
     submitted = cell()
     try:
-        finish(submit(*arguments, submitted), memory)
+        finish(on_host(submit, *arguments, submitted), memory)
     except BaseException:
         rescue(submitted, memory)
         raise
@@ -205,7 +233,7 @@ class Handle:
         submitted = cell()
         try:
             if place is None:
-                handle = function(*arguments, submitted)
+                handle = on_host(function, *arguments, submitted)
             else:
                 self._streams = self._streams or Streams()
                 handle = self._streams.submit(place, function, *arguments, submitted)

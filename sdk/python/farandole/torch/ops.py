@@ -16,7 +16,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 
 from .. import _handles, _ops
-from .._handles import Handle, Place, at_once
+from .._handles import Handle, Place, at_once, told_streams
 from .._library import NOT_DIRECT, direct, failure, lib
 from .._operations import Operations, described_by
 from .._operations import barrier as barrier
@@ -200,6 +200,8 @@ def _submit(
 ) -> Handle:
     """Submits an allreduce, by the shortest way where these tensors can go it."""
     output = tensor if in_place else _empty_like(tensor)
+    if told_streams and _handles.has_stream():
+        output = None
     encoded = _ops.encode_name(name) if name else None
     code: Optional[int] = None
     submitted: List[int] = []
@@ -231,6 +233,8 @@ def allreduce_now(
 ) -> torch.Tensor:
     """allreduce_ or allreduce by the shortest way: one call of the library, and no handle of ours."""
     output = tensor if in_place else _empty_like(tensor)
+    if told_streams and _handles.has_stream():
+        output = None
     encoded = _ops.encode_name(name) if name else None
     pending: List[int] = []
     try:
@@ -267,7 +271,7 @@ def grouped_allreduce_now(
 ) -> List[torch.Tensor]:
     """As allreduce_now, for several tensors."""
     inputs = _ops.listed(tensors)
-    is_direct = op != Adasum
+    is_direct = op != Adasum and not _handles.has_stream()
     outputs = inputs
     if is_direct and not in_place:
         outputs = list(map(_empty_like, inputs))

@@ -265,7 +265,7 @@ class Reducer:
         call = (unit.encoded, address, address, *unit.dims, dtype, *self._call, unit.submitted)
         try:
             if grad.is_cpu:
-                number = lib.farandole_allreduce(*call)
+                number = _handles.on_host(lib.farandole_allreduce, *call)
             else:
                 number = self._streams.submit(gpus.place(grad), lib.farandole_allreduce, *call)
             if number >= 0:

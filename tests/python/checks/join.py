@@ -1,6 +1,6 @@
 """Ranks run out of data one after the other, and take part in what the others do until all have joined."""
 
-from typing import List
+from typing import Any, List
 
 import farandole.numpy
 import farandole.torch as hvd
@@ -171,3 +171,62 @@ def sets_do_not_wait_for_who_has_joined() -> None:
         assert hvd.allgather(torch.ones(3), name="pair", process_set=pair).shape == (3,)
     hvd.join()
     hvd.remove_process_set(pair)
+
+
+def weighted(tensor: torch.Tensor) -> torch.Tensor:
+    """A loss that gives each element the gradient rank + 1."""
+    return (tensor * (hvd.rank() + 1)).sum()
+
+
+def expect_rows(gradient: Any, counts: List[int], values: List[float]) -> None:
+    """Fails unless the gradient has so many rows of each value."""
+    wanted = [value for count, value in zip(counts, values) for _ in range(count)]
+    assert gradient.shape[0] == len(wanted) and gradient[:, 0].tolist() == wanted, (gradient, wanted)
+
+
+def differentiate(ranks: List[int], root: int, process_set: Any) -> None:
+    """Gradients of each operation that has rows, in a set of these ranks, the first of which has joined."""
+    count, values = len(ranks), [0.0, *(rank + 1.0 for rank in ranks[1:])]
+    splits = [position + 2 for position in range(count)]
+    given = torch.ones(sum(splits) + 1, 3, requires_grad=True)
+    weighted(hvd.alltoall(given, splits, name="places", process_set=process_set)[0]).backward()
+    expect_rows(given.grad, [*splits, 1], [*values, 0.0])
+    for extra in (0, 1):
+        given = torch.ones(2 * count + extra, 3, requires_grad=True)
+        shares = [2 + extra, *[2] * (count - 1)]
+        weighted(hvd.reducescatter(given, f"places{extra}", op=hvd.Sum, process_set=process_set)).backward()
+        expect_rows(given.grad, shares, [count * value for value in values])
+        given.grad = None
+        weighted(hvd.scatter(given, root, f"places{extra}", process_set)).backward()
+        expect_rows(given.grad, shares, values if hvd.rank() == root else [0.0] * count)
+    given = torch.ones(2 * count, 3, requires_grad=True)
+    weighted(hvd.alltoall(given, name="even", process_set=process_set)).backward()
+    expect_rows(given.grad, [2] * count, values)
+    given = torch.ones(2, 3, requires_grad=True)
+    gathered = hvd.allgather(given, "places", process_set)
+    (gathered * torch.arange(len(gathered)).reshape(-1, 1)).sum().backward()
+    first = 2.0 * (ranks.index(hvd.rank()) - 1)
+    expect_rows(given.grad * count / (count - 1), [1, 1], [first, first + 1])
+
+
+@check
+def gradients_are_at_the_places_of_their_rows_beside_who_has_joined() -> None:
+    size, rank = hvd.size(), hvd.rank()
+    pair = hvd.add_process_set([0, size - 1]) if size > 2 else None
+    if rank > 0:
+        differentiate(list(range(size)), size - 1, hvd.global_process_set)
+        if pair is not None and rank == size - 1:
+            differentiate([0, rank], rank, pair)
+    hvd.join()
+    if pair is not None:
+        hvd.remove_process_set(pair)
+
+
+@check
+def a_root_that_has_joined_gives_no_gradients_back() -> None:
+    given = torch.ones(2, 3, requires_grad=True)
+    gathered = hvd.gather(given, 0, name="given_up")
+    if hvd.rank() > 0:
+        weighted(gathered).backward()
+        expect_rows(given.grad, [2], [0.0])
+    hvd.join()

@@ -92,7 +92,7 @@ def _evaluate(operation: str, *arrays: Any, terms: Terms) -> List[Any]:
         if result.shape != wanted:
             raise ValueError(
                 f"{operation}: the ranks' rows make an array of shape {list(result.shape)}, and jit, grad and vmap expect "
-                f"{list(wanted)}: there all ranks give equally many rows"
+                f"{list(wanted)}: there all ranks give equally many rows, and one that has joined gives none"
             )
     return results
 

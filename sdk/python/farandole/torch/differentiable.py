@@ -4,7 +4,7 @@
 Gradients are Horovod's. Of allreduce: the allreduce of the gradients, by the same op and factors. Of allgather: the
 average over ranks, each rank's own rows. Of alltoall, gather and scatter: the gradients go back to where the rows
 came from. Of reducescatter: the allgather of the gradients, times the factors, and for Sum times the number of ranks.
-Of broadcast: the average over ranks on the root, zero elsewhere.
+Of broadcast: the average over ranks on the root, zero elsewhere. The rows of a rank that has joined have zeros.
 """
 
 from typing import Any, List, Optional, Sequence, Tuple, Type
@@ -41,6 +41,25 @@ def _compressed(tensors: Any, compression: Any) -> List[Tuple[torch.Tensor, Any]
     for tensor in given:
         ops.check_tensor(tensor)
     return [compression.compress(tensor) for tensor in given]
+
+
+def _shares(rows: int, process_set: ProcessSet) -> List[int]:
+    """How many of so many rows each rank of the set gets, where they are shared out evenly."""
+    size = process_set.size()
+    return [rows // size + (1 if position < rows % size else 0) for position in range(size)]
+
+
+def _placed(found: torch.Tensor, given: Sequence[int], sent: Sequence[int], shape: torch.Size) -> torch.Tensor:
+    """A gradient of this shape: `found` has `given` rows of each rank, for the `sent` rows that the rank got of it. The
+    rows that come back from nowhere have zeros: those of ranks that have joined, and those that nobody got."""
+    if found.shape == shape and list(given) == list(sent):
+        return found
+    placed = found.new_zeros(shape)
+    begin = source = 0
+    for count, room in zip(given, sent):
+        placed[begin : begin + count] = found[source : source + count]
+        begin, source = begin + room, source + count
+    return placed
 
 
 def _wants_gradient(tensor: Any) -> bool:
@@ -119,18 +138,21 @@ class _Reducescatter(torch.autograd.Function):
         process_set: ProcessSet,
         *tensors: torch.Tensor,
     ) -> Tuple[torch.Tensor, ...]:
-        ctx.call = (name, op, prescale * postscale, process_set)
+        ctx.call = ([tensor.shape for tensor in tensors], name, op, prescale * postscale, process_set)
         return tuple(_scatter(tensors, is_grouped, name, op, prescale, postscale, process_set))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
-        name, op, factor, process_set = ctx.call
+        shapes, name, op, factor, process_set = ctx.call
         _require_gradient("reducescatter", op)
         if op == Sum:
             factor *= process_set.size()
         scaled = [gradient if factor == 1.0 else gradient * factor for gradient in gradients]
-        gathered = at_once(_ops.grouped_allgather, ops.adapter, scaled, _gradient_name(name), process_set)
-        return (None,) * 6 + tuple(gathered)
+        gathered, rows = at_once(
+            _ops.grouped_allgather, ops.adapter, scaled, _gradient_name(name), process_set, lambda *found: found
+        )
+        shares = [_shares(shape[0], process_set) for shape in shapes]
+        return (None,) * 6 + tuple(map(_placed, gathered, rows, shares, shapes))
 
 
 def _scatter(
@@ -153,17 +175,16 @@ class _Alltoall(torch.autograd.Function):
         ctx: Any, tensor: torch.Tensor, splits: Any, name: Optional[str], process_set: ProcessSet
     ) -> Tuple[torch.Tensor, torch.Tensor]:
         output, received = at_once(ops.alltoall_async, tensor, splits, name, process_set)
-        ctx.call = (tensor.shape[0], received, name, process_set)
+        sent = ops.adapter.whole_numbers(splits) or _shares(tensor.shape[0], process_set)
+        ctx.call = (tensor.shape, sent, received, name, process_set)
         ctx.mark_non_differentiable(received)
         return output, received
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor, _received: torch.Tensor) -> Tuple[Any, ...]:
-        rows, received, name, process_set = ctx.call
-        own = at_once(ops.alltoall_async, gradient, received, _gradient_name(name), process_set)[0]
-        if own.shape[0] < rows:  # the splits have left rows out
-            own = torch.cat([own, own.new_zeros(rows - own.shape[0], *own.shape[1:])])
-        return own, None, None, None
+        shape, sent, received, name, process_set = ctx.call
+        own, given = at_once(ops.alltoall_async, gradient, received, _gradient_name(name), process_set)
+        return _placed(own, given.tolist(), sent, shape), None, None, None
 
 
 class _Gather(torch.autograd.Function):
@@ -179,7 +200,8 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Any, ...]:
         shape, rows, name, process_set = ctx.call
         own = at_once(ops.alltoall_async, gradient, rows, _gradient_name(name), process_set)[0]
-        return own.reshape(shape), None, None, None
+        # A root that has joined since gives nothing back.
+        return own.reshape(shape) if own.shape[0] else own.new_zeros(shape), None, None, None
 
 
 class _Scatter(torch.autograd.Function):
@@ -193,8 +215,10 @@ class _Scatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Any, ...]:
         shape, root, name, process_set = ctx.call
-        gathered = at_once(gather_async, gradient, root, _gradient_name(name), process_set)
-        return gathered if rank() == root else gathered.new_zeros(shape), None, None, None
+        gathered, rows = at_once(_ops.gather, ops.adapter, gradient, root, _gradient_name(name), process_set, True)
+        if rank() != root:
+            return gathered.new_zeros(shape), None, None, None
+        return _placed(gathered, rows, _shares(shape[0], process_set), shape), None, None, None
 
 
 class _Broadcast(torch.autograd.Function):

@@ -24,6 +24,10 @@ int ReadNumber(int64_t which, int32_t group) {
       const int size = worker.group_size(group);
       return size < 0 ? size + 1 : size;
     }
+    case kGroupRank: {
+      const int position = worker.group_rank(group);
+      return position < 0 ? position + 1 : position;
+    }
     default: {
       const int position = worker.group_rank(group);
       return position < -1 ? position + 1 : (position >= 0 ? 1 : 0);

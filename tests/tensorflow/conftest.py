@@ -22,6 +22,7 @@ ALL = (
     "tensorflow_checks.graphs",
     "tensorflow_checks.compiled",
     "tensorflow_checks.training",
+    "tensorflow_checks.joined",
 )
 # How ranks may be connected, and the modules whose checks `make test` runs so; with --all-setups all of them run in each.
 SETUPS: Dict[Setup, Sequence[str]] = {

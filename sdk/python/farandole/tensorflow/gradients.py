@@ -3,7 +3,7 @@
 Of an allreduce: the allreduce of the gradients by the same op and factors. Of an allgather: the average over ranks,
 each rank's own rows. Of an alltoall, gather and scatter: the gradients go back to where the rows came from. Of a
 reducescatter: the allgather of the gradients, times the factors, and for Sum times the number of ranks. Of a
-broadcast: the average over ranks on the root, zero elsewhere.
+broadcast: the average over ranks on the root, zero elsewhere. The rows of a rank that has joined have zeros.
 """
 
 from typing import Any, List
@@ -13,7 +13,7 @@ import tensorflow as tf
 from ..reduce_ops import Sum
 from ._ops_library import ops
 from ._xla import factor_of, require_gradient
-from .ops import mean_of, rank_op, reduce_with, run_attributes, size_op
+from .ops import mean_of, rank_op, reduce_with, run_attributes, set_rank_op, size_op
 
 
 @tf.RegisterGradient("FarandoleAllreduce")
@@ -22,24 +22,27 @@ def _allreduce(op: Any, *gradients: Any) -> List[Any]:
     return reduce_with(op, gradients)[0]
 
 
-def _position(op: Any, size: tf.Tensor) -> tf.Tensor:
-    """This rank's position in the op's process set: how many of the set's ranks come before it."""
-    group = op.get_attr("process_set_id")
-    if group == 0:
-        return rank_op()
-    # All ranks of a set ask for it, so that it is an allgather of their ranks.
-    attributes = run_attributes("allgather", op)
-    if attributes["tensor_name"]:
-        attributes["tensor_name"] += ".ranks"
-    (ranks,), _ = ops.farandole_allgather([tf.reshape(rank_op(), [1])], **attributes)
-    del size
-    return tf.reduce_sum(tf.cast(ranks < rank_op(), tf.int32))
+def _shares(op: Any, rows: tf.Tensor) -> tf.Tensor:
+    """How many of so many rows each rank of the op's process set gets, where they are shared out evenly."""
+    size = size_op(op.get_attr("process_set_id"))
+    return rows // size + tf.cast(tf.range(size) < rows % size, rows.dtype)
+
+
+def _placed(found: tf.Tensor, given: Any, sent: Any, shape: tf.Tensor) -> tf.Tensor:
+    """A gradient of this shape: `found` has `given` rows of each rank, for the `sent` rows that the rank got of it. The
+    rows that come back from nowhere have zeros: those of ranks that have joined, and those that nobody got."""
+    given, sent = tf.cast(given, tf.int32), tf.cast(sent, tf.int32)
+    # How far the rows of each rank move towards the end.
+    shifts = tf.cumsum(sent, exclusive=True) - tf.cumsum(given, exclusive=True)
+    rows = tf.range(tf.shape(found)[0])
+    places = rows + tf.gather(shifts, tf.searchsorted(tf.cumsum(given), rows, side="right"))
+    return tf.scatter_nd(places[:, tf.newaxis], found, shape)
 
 
 @tf.RegisterGradient("FarandoleAllgather")
 def _allgather(op: Any, *gradients: Any) -> List[Any]:
     rows = op.outputs[-1]
-    position = _position(op, size_op(op.get_attr("process_set_id")))
+    position = set_rank_op(op.get_attr("process_set_id"))
     owns = []
     for index, mean in enumerate(mean_of(op, gradients[:-1])):
         begin = tf.reduce_sum(rows[index, :position])
@@ -62,35 +65,45 @@ def _reducescatter(op: Any, *gradients: Any) -> List[Any]:
     scale = tf.cast(factor, gradients[0].dtype)
     if reduce_op == Sum:
         scale *= tf.cast(size_op(op.get_attr("process_set_id")), scale.dtype)
-    gathered, _ = ops.farandole_allgather([each * scale for each in gradients], **run_attributes("allgather", op))
-    return [tf.reshape(each, tf.shape(given)) for each, given in zip(gathered, op.inputs)]
+    gathered, rows = ops.farandole_allgather([each * scale for each in gradients], **run_attributes("allgather", op))
+    shapes = [tf.shape(each) for each in op.inputs]
+    return [
+        _placed(each, rows[index], _shares(op, shape[0]), shape)
+        for index, (each, shape) in enumerate(zip(gathered, shapes))
+    ]
 
 
 @tf.RegisterGradient("FarandoleAlltoall")
 def _alltoall(op: Any, gradient: Any, _rows: Any) -> List[Any]:
     received = tf.reshape(op.outputs[1], [-1])
-    own, _ = ops.farandole_alltoall(gradient, received, **run_attributes("alltoall", op))
-    # The splits may have left rows out.
-    shape = tf.shape(op.inputs[0])
-    rest = tf.zeros(tf.concat([[shape[0] - tf.shape(own)[0]], shape[1:]], 0), own.dtype)
-    return [tf.reshape(tf.concat([own, rest], 0), shape), None]
+    own, given = ops.farandole_alltoall(gradient, received, **run_attributes("alltoall", op))
+    shape, splits = tf.shape(op.inputs[0]), op.inputs[1]
+    sent = tf.cond(tf.size(splits) > 0, lambda: tf.cast(splits, tf.int32), lambda: _shares(op, shape[0]))
+    return [_placed(own, tf.reshape(given, [-1]), sent, shape), None]
 
 
 @tf.RegisterGradient("FarandoleGather")
 def _gather(op: Any, gradient: Any, _rows: Any) -> Any:
     gathered = tf.reshape(op.outputs[1], [-1])
     own, _ = ops.farandole_alltoall(gradient, gathered, **run_attributes("alltoall", op))
-    return tf.reshape(own, tf.shape(op.inputs[0]))
+    given = op.inputs[0]
+    # A root that has joined since gives nothing back.
+    return tf.cond(
+        tf.equal(tf.size(own), tf.size(given)), lambda: tf.reshape(own, tf.shape(given)), lambda: tf.zeros_like(given)
+    )
 
 
 @tf.RegisterGradient("FarandoleScatter")
 def _scatter(op: Any, gradient: Any, _rows: Any) -> Any:
     root = op.get_attr("root_rank")
-    gathered, _ = ops.farandole_gather(gradient, root_rank=root, **run_attributes("gather", op))
+    gathered, rows = ops.farandole_gather(gradient, root_rank=root, **run_attributes("gather", op))
     given = op.inputs[0]
+    shape = tf.shape(given)
     # Only the root's rows have gone anywhere.
     return tf.cond(
-        tf.equal(rank_op(), root), lambda: tf.reshape(gathered, tf.shape(given)), lambda: tf.zeros_like(given)
+        tf.equal(rank_op(), root),
+        lambda: _placed(gathered, tf.reshape(rows, [-1]), _shares(op, shape[0]), shape),
+        lambda: tf.zeros_like(given),
     )
 
 

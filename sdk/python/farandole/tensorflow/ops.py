@@ -354,7 +354,17 @@ def barrier(process_set: ProcessSet = global_process_set) -> Any:
     return ops.farandole_barrier(process_set_id=group_of(process_set), **_attributes("barrier", None))
 
 
-_NUMBERS = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size", "set_size", "set_includes")
+_NUMBERS = (
+    "rank",
+    "size",
+    "local_rank",
+    "local_size",
+    "cross_rank",
+    "cross_size",
+    "set_size",
+    "set_includes",
+    "set_rank",
+)
 
 
 def _number(which: str, group: int, name: Optional[str]) -> tf.Tensor:
@@ -369,6 +379,11 @@ def rank_op(name: Optional[str] = None) -> tf.Tensor:
 def size_op(process_set_id: int = 0, name: Optional[str] = None) -> tf.Tensor:
     """The number of ranks of a process set, read when the graph runs."""
     return _number("set_size", process_set_id, name)
+
+
+def set_rank_op(process_set_id: int) -> tf.Tensor:
+    """For gradients.py: this rank's position in a process set, read when the graph runs."""
+    return _number("set_rank", process_set_id, None)
 
 
 def local_rank_op(name: Optional[str] = None) -> tf.Tensor:

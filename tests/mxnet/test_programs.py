@@ -62,6 +62,33 @@ print(f"ended with {size} ranks, step {state.step}, weights {weights}", flush=Tr
 """
 
 
+# The gradient is 1 on all ranks, and so is their mean: each step takes 1 off the weight, with however many ranks.
+OPTIMIZER = """
+import os, signal
+import farandole.mxnet as hvd
+import mxnet as mx
+
+hvd.init()
+optimizer = hvd.DistributedOptimizer(mx.optimizer.create("sgd", learning_rate=1.0))
+update = mx.optimizer.get_updater(optimizer)
+state = hvd.elastic.ObjectState(step=0, weight=0.0)
+
+@hvd.elastic.run
+def train(state):
+    while state.step < 6:
+        if hvd.rank() == 1 and state.step == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        weight = mx.nd.array([state.weight])
+        update(0, mx.nd.ones(1), weight)
+        state.weight = float(weight.asscalar())
+        state.step += 1
+        state.commit()
+
+train(state)
+print(f"ended with {hvd.size()} ranks, weight {state.weight:g}, unwrapped {optimizer.unwrap().rescale_grad:g}", flush=True)
+"""
+
+
 def weights_after(steps: int) -> float:
     """Of SGD with a gradient of 1, a rate of 1 and a momentum of 1/2, from 0 on."""
     weight = velocity = 0.0
@@ -96,6 +123,11 @@ def test_an_elastic_function_goes_on_after_a_loss(tmp_path: pathlib.Path) -> Non
     program = ELASTIC.replace("KILLS", "hvd.rank() == 1")
     output = run_program(tmp_path, program, "--min-np", "1", "--max-np", "2", "--reset-limit", "1")
     assert "ended with" in output and f"step 6, weights {[weights_after(6)] * 2}" in output, output
+
+
+def test_an_optimizer_divides_by_the_ranks_that_are_left(tmp_path: pathlib.Path) -> None:
+    output = run_program(tmp_path, OPTIMIZER, "--min-np", "1", "--max-np", "2", "--reset-limit", "1")
+    assert "ended with 1 ranks, weight -6, unwrapped 1" in output, output
 
 
 def test_an_elastic_function_goes_on_with_a_replacement(tmp_path: pathlib.Path) -> None:

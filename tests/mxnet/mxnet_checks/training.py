@@ -1,5 +1,6 @@
 """Training: the ranks come to the parameters of one process that has the whole batch."""
 
+import pickle
 from typing import Any, Dict, Tuple
 
 import farandole.mxnet as hvd
@@ -188,5 +189,8 @@ def an_optimizers_attributes_are_the_wrapped_ones() -> None:
     optimizer.rescale_grad = 3.0
     assert inner.rescale_grad == 3.0
     optimizer.rescale_grad = 1 / hvd.size()
+    again = pickle.loads(pickle.dumps(optimizer))
+    assert isinstance(again, hvd.DistributedOptimizer) and again.learning_rate == 0.25
+    assert again.unwrap().rescale_grad == 1.0
     trainer = hvd.DistributedTrainer(make_net(0).collect_params(), optimizer)
     assert trainer.learning_rate == 0.25 and inner.rescale_grad == 1.0

@@ -124,9 +124,13 @@ class DistributedTrainer(mx.gluon.Trainer):
 
 
 class DistributedOptimizer(mx.optimizer.Optimizer):
-    """An optimizer for Module that updates with the gradients of all ranks of the set, divided by their number."""
+    """An optimizer for Module that updates with the gradients of all ranks of the set, divided by their number.
 
-    _OWN = ("_optimizer", "_exchange")
+    Its rescale_grad contains that division, also where the program sets it; an update follows the number of ranks, which
+    changes with the epoch.
+    """
+
+    _OWN = ("_optimizer", "_exchange", "_applied")
 
     def __init__(
         self,
@@ -139,7 +143,8 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
         are of gradients that the optimizer updates together (its aggregate_num)."""
         self._exchange = _Exchange(gradient_predivide_factor, num_groups, process_set)
         self._optimizer = optimizer
-        optimizer.rescale_grad *= self._exchange.scale()
+        self._applied = 1.0  # the part of rescale_grad that is the exchange's
+        self._apply_scale()
 
     def __getattr__(self, name: str) -> Any:
         if name in DistributedOptimizer._OWN:
@@ -151,10 +156,25 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
             super().__setattr__(name, value)
         else:
             setattr(self._optimizer, name, value)
+            if name == "rescale_grad":
+                self._applied = self._exchange.scale()
+
+    def __getstate__(self) -> Any:
+        return dict(self.__dict__)
+
+    def __setstate__(self, state: Any) -> None:
+        self.__dict__.update(state)
+
+    def _apply_scale(self) -> None:
+        scale = self._exchange.scale()
+        if scale != self._applied:
+            self._optimizer.rescale_grad *= scale / self._applied
+            self._applied = scale
 
     def unwrap(self) -> mx.optimizer.Optimizer:
         """The wrapped optimizer, with the rescale_grad that it had before."""
-        self._optimizer.rescale_grad /= self._exchange.scale()
+        self._optimizer.rescale_grad /= self._applied
+        self._applied = 1.0
         return self._optimizer
 
     def create_state(self, index: Any, weight: Any) -> Any:
@@ -164,6 +184,7 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
         return self._optimizer.create_state_multi_precision(index, weight)
 
     def _reduce(self, index: Any, grad: Any) -> None:
+        self._apply_scale()
         is_list = isinstance(index, (tuple, list))
         indices, gradients = (index, grad) if is_list else ([index], [grad])
         # Module numbers parameters, and names them for an optimizer of its own.

@@ -30,6 +30,7 @@ std::string Connect(const char* path, bool deepbind) {
       FARANDOLE_SYMBOL(local_size),
       FARANDOLE_SYMBOL(cross_rank),
       FARANDOLE_SYMBOL(cross_size),
+      FARANDOLE_SYMBOL(epoch),
       FARANDOLE_SYMBOL(group_rank),
       FARANDOLE_SYMBOL(use_stream),
       FARANDOLE_SYMBOL(group_size),

@@ -15,6 +15,7 @@ struct WorkerLibrary {
   decltype(&farandole_local_size) local_size;
   decltype(&farandole_cross_rank) cross_rank;
   decltype(&farandole_cross_size) cross_size;
+  decltype(&farandole_epoch) epoch;
   decltype(&farandole_use_stream) use_stream;
   decltype(&farandole_group_rank) group_rank;
   decltype(&farandole_group_size) group_size;

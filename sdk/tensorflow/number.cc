@@ -20,6 +20,8 @@ int ReadNumber(int64_t which, int32_t group) {
       return worker.cross_rank();
     case kCrossSize:
       return worker.cross_size();
+    case kEpoch:
+      return static_cast<int>(worker.epoch());
     case kGroupSize: {
       const int size = worker.group_size(group);
       return size < 0 ? size + 1 : size;

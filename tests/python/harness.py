@@ -229,13 +229,14 @@ def run(setup: Setup, state: pathlib.Path, *command: str) -> "subprocess.Complet
 
 
 def run_program(
-    folder: pathlib.Path, program: str, *options: str, **variables: str
+    folder: pathlib.Path, program: str, *options: str, workers: int = 2, **variables: str
 ) -> "subprocess.CompletedProcess[str]":
-    """Runs the text of a program with two workers, in `folder`; `options` are of `farandole run`."""
+    """Runs the text of a program with so many workers, in `folder`; `options` are of `farandole run`."""
     require_cli()
     path = folder / "program.py"
     path.write_text(program, encoding="utf-8")
-    command = [str(CLI), "run", "-np", "2", *options, "--state-dir", str(folder / "state"), sys.executable, str(path)]
+    launch = [str(CLI), "run", "-np", str(workers), *options, "--state-dir", str(folder / "state")]
+    command = [*launch, sys.executable, str(path)]
     environment = {**os.environ, **variables}
     return subprocess.run(command, capture_output=True, text=True, timeout=JOB_SECONDS, check=False, env=environment)
 

@@ -100,6 +100,24 @@ def gradients_of_two_passes_are_added_up() -> None:
 
 
 @check
+def a_new_epoch_begins_with_the_first_pass_in_a_v1_session() -> None:
+    """Nothing outside of the session can assign to its variables. The third pass is the last that its epoch has."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        variable = tf.compat.v1.get_variable("v", initializer=[0.0])
+        sgd = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+        optimizer = hvd.DistributedOptimizer(sgd, backward_passes_per_step=2)
+        step = optimizer.minimize(-tf.reduce_sum(variable))
+        session.run(tf.compat.v1.global_variables_initializer())
+        found = []
+        for number in range(1, 7):
+            session.run(step)
+            found.append(float(session.run(variable)[0]))
+            if number == 3:
+                session.run(optimizer._local._epoch.assign(1 << 20))
+        assert found == [0.0, 2.0, 2.0, 2.0, 4.0, 4.0], found
+
+
+@check
 def local_layers_keep_their_own_gradients() -> None:
     layers = [tf.keras.layers.Dense(2, use_bias=False, kernel_initializer="ones") for _ in range(2)]
     value = tf.fill([1, 2], float(hvd.rank() + 1))

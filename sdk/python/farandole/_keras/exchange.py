@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Type
 
-from .. import _ops
+from .. import _epochs, _ops
 from ..process_sets import ProcessSet
 from ..reduce_ops import Average, choose
 
@@ -33,12 +33,23 @@ class Terms(NamedTuple):
 
 
 class LocalSums:
-    """Adds up the gradients of several passes."""
+    """Adds up the gradients of several passes. A follower of the job's epochs: a new one begins with the first pass."""
 
     def __init__(self, terms: Terms) -> None:
         self._passes, self._averages = terms.passes, terms.averages_passes
         self._sums: List[Any] = []
         self._count = 0
+        _epochs.follow(self)
+
+    def leave_epoch(self) -> None:
+        """Drops the passes of a step that will not be finished: a worker that comes has had none of them."""
+        self._sums, self._count = [], 0
+
+    def enter_epoch(self) -> None:
+        """Nothing is to be made."""
+
+    def all_have_joined(self) -> None:
+        """Passes are each rank's own."""
 
     def add(self, gradients: Sequence[Any]) -> Optional[List[Any]]:
         """At every n-th call the sums since the last one, or the means; else None."""

@@ -364,6 +364,7 @@ _NUMBERS = (
     "set_size",
     "set_includes",
     "set_rank",
+    "epoch",
 )
 
 
@@ -384,6 +385,11 @@ def size_op(process_set_id: int = 0, name: Optional[str] = None) -> tf.Tensor:
 def set_rank_op(process_set_id: int) -> tf.Tensor:
     """For gradients.py: this rank's position in a process set, read when the graph runs."""
     return _number("set_rank", process_set_id, None)
+
+
+def epoch_op() -> tf.Tensor:
+    """For aggregation.py: the number of the epoch, read when the graph runs."""
+    return _number("epoch", 0, None)
 
 
 def local_rank_op(name: Optional[str] = None) -> tf.Tensor:

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "farandole/c_client_api.h"
+#include "farandole/client_findings.h"
 #include "farandole/client_options.h"
 #include "farandole/client_types.h"
 #include "farandole/library.h"
@@ -29,25 +31,6 @@
 namespace farandole {
 inline namespace sdk {
 namespace client {
-
-// Names a job. Tenant "" is the token's own; another tenant's jobs need a token of a role of the
-// cluster.
-struct JobId {
-  std::string name;
-  std::string tenant = {};
-
-  // "job mnist of tenant vision".
-  std::string ToString() const { return "job " + name + (tenant.empty() ? "" : " of tenant " + tenant); }
-};
-
-// An owner of jobs.
-struct Tenant {
-  // 1 to 64 bytes of [a-z0-9-].
-  std::string name;
-  // The most jobs that it may run at a time, and the most workers in them together. 0: the default of 64 and 4,096.
-  uint32_t max_jobs = 0;
-  uint32_t max_workers = 0;
-};
 
 class Watch;
 
@@ -107,11 +90,8 @@ class Client {
   StatusOr<Checkpoint> DeleteCheckpoint(const JobId& id, const std::string& name, int64_t step) const {
     WireWriter request;
     request.Text(1, id.tenant).Text(2, id.name).Text(3, name).Number(4, static_cast<uint64_t>(step)).Text(5, NewKey());
-    StatusOr<DeletedCheckpoint> deleted =
-        Call<DeletedCheckpoint>("AdminService/DeleteCheckpoint", request,
-                                "refused to delete a checkpoint of " + id.ToString(), options_.patience);
-    if (!deleted.ok()) return deleted.status();
-    return std::move(deleted->checkpoint);
+    return Only<Checkpoint>("AdminService/DeleteCheckpoint", request,
+                            "refused to delete a checkpoint of " + id.ToString());
   }
   // Asks a job's program to write a checkpoint soon, where it calls CheckpointRequested(). A call joins a request that
   // is pending. Details::checkpoint_request tells what comes of it. Needs a token of an operator, or that of the
@@ -119,11 +99,8 @@ class Client {
   StatusOr<CheckpointRequest> RequestCheckpoint(const JobId& id) const {
     WireWriter message;
     message.Text(1, id.tenant).Text(2, id.name).Text(3, NewKey());
-    StatusOr<RequestedCheckpoint> answer =
-        Call<RequestedCheckpoint>("AdminService/RequestCheckpoint", message,
-                                  "refused to ask " + id.ToString() + " for a checkpoint", options_.patience);
-    if (!answer.ok()) return answer.status();
-    return std::move(answer->request);
+    return Only<CheckpointRequest>("AdminService/RequestCheckpoint", message,
+                                   "refused to ask " + id.ToString() + " for a checkpoint");
   }
   // Follows one job; nothing is sent before its Next().
   client::Watch Watch(const JobId& id) const;
@@ -167,6 +144,74 @@ class Client {
                                              "refused to make tenant " + tenant.name, options_.patience);
     if (!made.ok()) return made.status();
     return std::move(made->text);
+  }
+  // The tenants that the token may see, by name, with their quotas and what they use of them.
+  StatusOr<std::vector<TenantRecord>> Tenants() const {
+    return All<TenantRecord>([this](const auto& visit) { return EachTenant(visit); });
+  }
+  // The same as EachJob does it.
+  Status EachTenant(const std::function<bool(const TenantRecord&)>& visit, uint32_t page_size = 0) const {
+    return Walk<TenantRecord, 1, 2>("AccessService/ListTenants", {}, page_size, "refused to list its tenants", visit);
+  }
+  // Sets a tenant's quota; the tenant as it is then, but for `created` and `tokens`. Jobs that run go on in any case.
+  // Needs a token of root. NOT_FOUND: there is no such tenant.
+  StatusOr<TenantRecord> SetQuota(const std::string& tenant, const QuotaChange& change) const {
+    WireWriter request;
+    request.Text(1, tenant).Text(7, NewKey());
+    if (change.max_jobs.has_value()) request.Always(2, *change.max_jobs);
+    if (change.max_workers.has_value()) request.Always(3, *change.max_workers);
+    if (change.cohort.has_value()) request.AlwaysText(4, *change.cohort);
+    if (change.weight.has_value()) request.Always(5, *change.weight);
+    if (change.borrow.has_value()) request.Always(6, *change.borrow);
+    if (change.max_store_bytes.has_value()) request.Always(8, *change.max_store_bytes);
+    return Only<TenantRecord>("AdminService/SetQuota", request, "refused to set the quota of tenant " + tenant);
+  }
+
+  // Has all workers of a job record what their tensors wait for, also those of later epochs; a sentence that says so.
+  // `marks_cycles`: also the beginning of each batch. A new recording replaces the last one. Needs a token of an
+  // operator. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it has ended, or records already.
+  StatusOr<std::string> StartTimeline(const JobId& id, bool marks_cycles = false) const {
+    WireWriter request;
+    request.Text(1, id.tenant).Text(2, id.name).Number(3, 1).Number(4, marks_cycles ? 1 : 0).Text(5, NewKey());
+    return Only<std::string>("AdminService/RecordTimeline", request, "refused to start a timeline of " + id.ToString());
+  }
+  // Ends the recording, with each rank's last events; a sentence that says so. Needs a token of an operator. NOT_FOUND:
+  // the tenant has no such job. FAILED_PRECONDITION: it records nothing.
+  StatusOr<std::string> StopTimeline(const JobId& id) const {
+    WireWriter request;
+    request.Text(1, id.tenant).Text(2, id.name).Text(5, NewKey());
+    return Only<std::string>("AdminService/RecordTimeline", request, "refused to stop a timeline of " + id.ToString());
+  }
+  // The events that a job has recorded so far, or recorded last, at most 32 MiB. They can be read for an hour after the
+  // job's end. NOT_FOUND: the tenant has no such job, or it has recorded nothing.
+  StatusOr<client::Timeline> Timeline(const JobId& id) const {
+    client::Timeline found;
+    do {
+      WireWriter request;
+      request.Text(1, id.name).Text(2, id.tenant).Number(3, found.next);
+      StatusOr<client::Timeline> answer = Call<client::Timeline>(
+          "MonitorService/GetTimeline", request, "refused to give the timeline of " + id.ToString(), options_.patience);
+      if (!answer.ok()) return answer.status();
+      // A new recording that has replaced it meanwhile is read from its beginning.
+      const bool is_replaced = found.recording != 0 && found.recording != answer->recording;
+      std::vector<TimelinePart> parts = is_replaced ? std::vector<TimelinePart>() : std::move(found.parts);
+      if (!is_replaced) std::move(answer->parts.begin(), answer->parts.end(), std::back_inserter(parts));
+      found = is_replaced ? client::Timeline() : *std::move(answer);
+      found.parts = std::move(parts);
+    } while (found.recording == 0 || found.next != 0);
+    return found;
+  }
+  // Asks the workers of a job what they do, which takes 4 s at most: their latest collectives, who waits for whom, and
+  // the stacks of their programs. Of a job that has ended: what they did last.
+  //   NOT_FOUND            the tenant has no such job, or it has not stalled
+  //   FAILED_PRECONDITION  no rank answered when it stalled
+  //   RESOURCE_EXHAUSTED   several such calls of the job wait already
+  StatusOr<Findings> Diagnose(const JobId& id, const DiagnoseOptions& options = {}) const {
+    WireWriter request;
+    request.Text(1, id.name).Text(2, id.tenant);
+    request.Number(3, options.stacks ? 1 : 0).Number(4, options.last_stall ? 1 : 0);
+    return Call<Findings>("MonitorService/Diagnose", request, "refused to diagnose " + id.ToString(),
+                          options_.patience);
   }
 
   // A tenant's tokens, by time; "": those of all tenants that the token may see. Needs the role admin, as the other
@@ -217,18 +262,16 @@ class Client {
  private:
   friend class client::Watch;
   struct Nothing {};
-  // A page of a list, whose answer has the next page's token, and its request the size of a page, in field kPlace; the
-  // request has the page's token behind that.
-  template <typename Row, int kPlace>
+  // A page of a list, whose answer has the next page's token in field kNext.
+  template <typename Row, int kNext>
   struct Page {
     std::vector<Row> rows;
     std::string next;
   };
-  struct DeletedCheckpoint {
-    Checkpoint checkpoint;
-  };
-  struct RequestedCheckpoint {
-    CheckpointRequest request;
+  // An answer with one field.
+  template <typename Value>
+  struct Field {
+    Value value;
   };
   struct Revoked {
     int ended = 0;
@@ -240,21 +283,22 @@ class Client {
   static void Read(WireReader reader, Nothing*) {
     while (reader.Next()) continue;
   }
-  template <typename Row, int kPlace>
-  static void Read(WireReader reader, Page<Row, kPlace>* page) {
+  template <typename Row, int kNext>
+  static void Read(WireReader reader, Page<Row, kNext>* page) {
     while (reader.Next()) {
       if (reader.field() == 1) client::Read(reader.Message(), &page->rows.emplace_back());
-      if (reader.field() == kPlace) page->next = reader.Text();
+      if (reader.field() == kNext) page->next = reader.Text();
     }
   }
-  static void Read(WireReader reader, DeletedCheckpoint* deleted) {
+  template <typename Value>
+  static void Read(WireReader reader, Field<Value>* answer) {
     while (reader.Next()) {
-      if (reader.field() == 1) client::Read(reader.Message(), &deleted->checkpoint);
+      if (reader.field() == 1) client::Read(reader.Message(), &answer->value);
     }
   }
-  static void Read(WireReader reader, RequestedCheckpoint* answer) {
+  static void Read(WireReader reader, Field<std::string>* answer) {
     while (reader.Next()) {
-      if (reader.field() == 1) client::Read(reader.Message(), &answer->request);
+      if (reader.field() == 1) answer->value = reader.Text();
     }
   }
   static void Read(WireReader reader, Revoked* revoked) {
@@ -286,15 +330,16 @@ class Client {
                                   options_.patience);
   }
 
-  // Visits the rows of a list, page by page.
-  template <typename Row, int kPlace, typename Visit>
+  // Visits the rows of a list, page by page. The request has the size of a page in field kPlace, and the page's token
+  // behind that.
+  template <typename Row, int kPlace, int kNext = kPlace, typename Visit>
   Status Walk(const char* method, const WireWriter& message, uint32_t page_size, const std::string& refusal,
               const Visit& visit) const {
     std::string next;
     do {
       WireWriter request = message;
       request.Number(kPlace, page_size).Text(kPlace + 1, next);
-      StatusOr<Page<Row, kPlace>> page = Call<Page<Row, kPlace>>(method, request, refusal, options_.patience);
+      StatusOr<Page<Row, kNext>> page = Call<Page<Row, kNext>>(method, request, refusal, options_.patience);
       if (!page.ok()) return page.status();
       for (const Row& row : page->rows) {
         if (!visit(row)) return Status();
@@ -315,6 +360,13 @@ class Client {
     return rows;
   }
 
+  // The one field of an answer.
+  template <typename Value>
+  StatusOr<Value> Only(const char* method, const WireWriter& message, const std::string& refusal) const {
+    StatusOr<Field<Value>> answer = Call<Field<Value>>(method, message, refusal, options_.patience);
+    if (!answer.ok()) return answer.status();
+    return std::move(answer->value);
+  }
   template <typename Answer>
   StatusOr<Answer> Call(const char* method, const WireWriter& message, const std::string& refusal,
                         std::chrono::milliseconds patience) const {

@@ -16,6 +16,61 @@ namespace client {
 
 using Time = std::chrono::system_clock::time_point;
 
+// Names a job. Tenant "" is the token's own; another tenant's jobs need a token of a role of the
+// cluster.
+struct JobId {
+  std::string name;
+  std::string tenant = {};
+
+  // "job mnist of tenant vision".
+  std::string ToString() const { return "job " + name + (tenant.empty() ? "" : " of tenant " + tenant); }
+};
+
+// An owner of jobs.
+struct Tenant {
+  // 1 to 64 bytes of [a-z0-9-].
+  std::string name;
+  // The most jobs that it may run at a time, and the most workers in them together. 0: the default of 64 and 4,096.
+  uint32_t max_jobs = 0;
+  uint32_t max_workers = 0;
+};
+
+// A tenant, its quota, and what it uses of that.
+struct TenantRecord {
+  std::string name;
+  // The most jobs that it may run at a time, the most workers in them together, and the most bytes of its rows in the
+  // coordinator's store.
+  uint32_t max_jobs = 0;
+  uint32_t max_workers = 0;
+  uint64_t max_store_bytes = 0;
+  // Tenants of one cohort lend each other the workers that they do not use; "": it is in none. Its fair part of what
+  // the cohort has is by its weight; beyond its own workers it may have so many from its cohort.
+  std::string cohort;
+  uint32_t weight = 0;
+  uint32_t borrow = 0;
+  Time created;
+  // Those that are good.
+  uint32_t tokens = 0;
+  // Jobs that form or run, and those in the queue, and the workers that they want.
+  uint32_t jobs = 0;
+  uint64_t workers = 0;
+  uint32_t queued_jobs = 0;
+  uint64_t queued_workers = 0;
+  // As they were measured last.
+  uint64_t store_bytes = 0;
+};
+
+// The parts of a quota that are to change; the others stay as they are. 0 is a part's default, and the cohort "" is
+// none.
+struct QuotaChange {
+  std::optional<uint32_t> max_jobs = {};
+  std::optional<uint32_t> max_workers = {};
+  std::optional<uint64_t> max_store_bytes = {};
+  std::optional<std::string> cohort = {};
+  std::optional<uint32_t> weight = {};
+  std::optional<uint32_t> borrow = {};
+};
+
 // Where a job is in its life. kUnknown is a state that this version does not know.
 enum class State { kUnknown = 0, kForming = 1, kRunning = 2, kFinished = 3, kFailed = 4, kQueued = 5 };
 // "forming", "running", "finished", "failed", "queued", "unknown".
@@ -316,6 +371,25 @@ inline void Read(WireReader reader, Event* event) {
   while (reader.Next()) {
     if (reader.field() == 1) event->at = TimeOf(reader.As());
     if (reader.field() == 2) event->sentence = reader.Text();
+  }
+}
+
+inline void Read(WireReader reader, TenantRecord* tenant) {
+  while (reader.Next()) {
+    if (reader.field() == 1) tenant->name = reader.Text();
+    if (reader.field() == 2) tenant->max_jobs = reader.As<uint32_t>();
+    if (reader.field() == 3) tenant->max_workers = reader.As<uint32_t>();
+    if (reader.field() == 4) tenant->created = TimeOf(reader.As());
+    if (reader.field() == 5) tenant->tokens = reader.As<uint32_t>();
+    if (reader.field() == 6) tenant->jobs = reader.As<uint32_t>();
+    if (reader.field() == 7) tenant->workers = reader.As();
+    if (reader.field() == 40) tenant->cohort = reader.Text();
+    if (reader.field() == 41) tenant->weight = reader.As<uint32_t>();
+    if (reader.field() == 42) tenant->borrow = reader.As<uint32_t>();
+    if (reader.field() == 43) tenant->queued_jobs = reader.As<uint32_t>();
+    if (reader.field() == 44) tenant->queued_workers = reader.As();
+    if (reader.field() == 80) tenant->store_bytes = reader.As();
+    if (reader.field() == 81) tenant->max_store_bytes = reader.As();
   }
 }
 

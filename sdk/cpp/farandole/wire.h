@@ -46,6 +46,8 @@ class WireReader {
   Number As() const {
     return static_cast<Number>(number_);
   }
+  // A sint64.
+  int64_t Zigzag() const { return static_cast<int64_t>(number_ >> 1) ^ -static_cast<int64_t>(number_ & 1); }
   double Real() const {
     double value = 0;
     std::memcpy(&value, &number_, sizeof(value));
@@ -101,11 +103,12 @@ class WireReader {
   std::string_view bytes_;
 };
 
-// Writes one. Values that a proto takes for granted ("" and 0) are left out, as is usual, but for Always.
+// Writes one. Values that a proto takes for granted ("" and 0) are left out, as is usual, but for Always
+// and AlwaysText.
 class WireWriter {
  public:
-  WireWriter& Text(int field, std::string_view text) {
-    if (text.empty()) return *this;
+  WireWriter& Text(int field, std::string_view text) { return text.empty() ? *this : AlwaysText(field, text); }
+  WireWriter& AlwaysText(int field, std::string_view text) {
     Varint(static_cast<uint64_t>(field) << 3 | 2);
     Varint(text.size());
     bytes_.append(text);

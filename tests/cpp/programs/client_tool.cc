@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +61,8 @@ std::string Json(const client::Worker& worker);
 std::string Json(const client::Event& event);
 std::string Json(const client::Checkpoint& checkpoint);
 std::string Json(const client::Token& token);
+std::string Json(const client::TenantRecord& tenant);
+std::string Json(const client::RankFindings& rank);
 std::string Json(int rank) { return std::to_string(rank); }
 std::string Json(const std::string& text) { return Quoted(text); }
 template <typename Each>
@@ -125,6 +129,89 @@ std::string Json(const client::Details& details) {
   return object.Raw("history", Json(details.history)).text();
 }
 
+std::string Json(uint64_t number) { return std::to_string(number); }
+std::string Json(bool is_so) { return is_so ? "true" : "false"; }
+// An array of what each is.
+template <typename... Each>
+std::string Row(const Each&... each) {
+  std::string text;
+  ((text += (text.empty() ? "" : ",") + Json(each)), ...);
+  return "[" + text + "]";
+}
+std::string RowsOf(const std::vector<std::string>& rows) {
+  std::string text;
+  for (const std::string& row : rows) text += (text.empty() ? "" : ",") + row;
+  return "[" + text + "]";
+}
+
+std::string Json(const client::TenantRecord& tenant) {
+  Object object;
+  object.With("name", tenant.name).With("max_jobs", tenant.max_jobs).With("max_workers", tenant.max_workers);
+  object.With("cohort", tenant.cohort).With("weight", tenant.weight).With("borrow", tenant.borrow);
+  object.With("max_store_bytes", tenant.max_store_bytes).With("tokens", tenant.tokens).With("jobs", tenant.jobs);
+  object.With("workers", tenant.workers).With("queued_jobs", tenant.queued_jobs);
+  object.With("queued_workers", tenant.queued_workers).With("created_ms", Milliseconds(tenant.created));
+  return object.Raw("uses_store", Json(tenant.store_bytes > 0)).text();
+}
+std::string Json(const client::Timeline& timeline) {
+  std::set<std::string> hosts;
+  std::set<int> ranks;
+  std::vector<std::string> numbers;
+  uint64_t events = 0;
+  bool is_packed = true;
+  for (const client::TimelinePart& part : timeline.parts) {
+    hosts.insert(part.hostname);
+    ranks.insert(part.rank);
+    numbers.push_back(std::to_string(part.number));
+    events += part.events;
+    is_packed = is_packed && part.lines_zlib.empty() == (part.lines_bytes == 0);
+  }
+  Object object;
+  object.With("recording", timeline.recording).Raw("is_on", Json(timeline.is_on)).With("dropped", timeline.dropped);
+  object.With("forgotten", timeline.forgotten).With("started_ms", Milliseconds(timeline.started));
+  object.With("events", events).Raw("ranks", Json(std::vector<int>(ranks.begin(), ranks.end())));
+  object.Raw("hosts", Json(std::vector<std::string>(hosts.begin(), hosts.end()))).Raw("numbers", RowsOf(numbers));
+  return object.Raw("is_packed", Json(is_packed)).text();
+}
+
+// A rank's last submission.
+std::string LastOf(const client::Flight& flight) {
+  const client::Submission& last = flight.submissions.back();
+  return Row(flight.rank.value_or(-1), static_cast<uint64_t>(flight.size), static_cast<uint64_t>(flight.pid), last.name,
+             std::string(NameOf(last.progress)), last.operation, last.dtype, last.bytes,
+             static_cast<uint64_t>(last.ordinal), last.age.count() > 0);
+}
+std::string Json(const client::RankFindings& rank) {
+  Object object;
+  object.With("rank", rank.rank).With("silence", rank.silence);
+  const std::optional<client::Evidence>& evidence = rank.evidence;
+  object.Raw("last", evidence.has_value() && evidence->flight.has_value() ? LastOf(*evidence->flight) : "null");
+  if (!evidence.has_value()) return object.text();
+  std::vector<std::string> threads;
+  for (const client::Thread& thread : evidence->threads) threads.push_back(Row(thread.name, !thread.frames.empty()));
+  object.Raw("threads", RowsOf(threads)).Raw("settings", Json(evidence->settings));
+  object.With("kernel_threads", evidence->kernel_threads.size());
+  return object.With("about_stacks", evidence->about_stacks).text();
+}
+std::string Json(const client::Findings& findings) {
+  std::vector<std::string> waits;
+  for (const client::Wait& wait : findings.waits) {
+    waits.push_back(Row(wait.name, wait.operation, static_cast<uint64_t>(wait.group),
+                        static_cast<uint64_t>(wait.ordinal), wait.waiting, wait.missing, wait.waited.count() > 0));
+  }
+  std::vector<std::string> stacks;
+  for (const client::StackGroup& group : findings.stacks) {
+    std::vector<std::string> functions;
+    for (const client::Frame& frame : group.frames) functions.push_back(frame.function);
+    stacks.push_back(Row(group.ranks, group.is_dominant, functions));
+  }
+  Object object;
+  object.With("sentence", findings.sentence).With("epoch", findings.epoch).With("size", findings.size);
+  object.Raw("waits", RowsOf(waits)).Raw("stacks", RowsOf(stacks)).Raw("ranks", Json(findings.ranks));
+  const client::Time stalled = findings.stalled.value_or(client::Time());
+  return object.With("stalled_ms", Milliseconds(stalled)).text();
+}
+
 int Tell(const Status& status) {
   if (status.ok()) return 0;
   const int code = static_cast<int>(status.code());
@@ -169,11 +256,42 @@ int WalkList(const Client& client, const std::vector<std::string>& words) {
   Walk walk(size, words.at(3));
   if (words[1] == "jobs")
     return Tell(client.EachJob([&](const client::Summary& job) { return walk.Tell(Quoted(job.name)); }, size));
+  if (words[1] == "tenants") {
+    const auto tell = [&](const client::TenantRecord& tenant) { return walk.Tell(Quoted(tenant.name)); };
+    return Tell(client.EachTenant(tell, size));
+  }
   if (words[1] == "tokens")
     return Tell(client.EachToken(
         "", [&](const client::Token& token) { return walk.Tell(Quoted(token.label)); }, size));
   const auto tell = [&](const client::Checkpoint& row) { return walk.Tell(std::to_string(row.step)); };
   return Tell(client.EachCheckpoint({words.at(4)}, tell, size));
+}
+
+// The words behind the tenant are NAME=VALUE.
+int SetQuota(const Client& client, const std::vector<std::string>& words) {
+  client::QuotaChange change;
+  for (size_t at = 2; at < words.size(); ++at) {
+    const size_t end = words[at].find('=');
+    const std::string name = words[at].substr(0, end);
+    const std::string value = words[at].substr(end + 1);
+    const auto number = [&value] { return static_cast<uint32_t>(std::stoul(value)); };
+    if (name == "cohort") change.cohort = value;
+    if (name == "max_jobs") change.max_jobs = number();
+    if (name == "max_workers") change.max_workers = number();
+    if (name == "weight") change.weight = number();
+    if (name == "borrow") change.borrow = number();
+    if (name == "max_store_bytes") change.max_store_bytes = std::stoull(value);
+  }
+  return Tell(client.SetQuota(words.at(1), change));
+}
+
+int Diagnose(const Client& client, const std::vector<std::string>& words) {
+  client::DiagnoseOptions options;
+  for (const std::string& word : words) {
+    if (word == "no-stacks") options.stacks = false;
+    if (word == "last-stall") options.last_stall = true;
+  }
+  return Tell(client.Diagnose({words.at(1)}, options));
 }
 
 int Run(const Client& client, const std::vector<std::string>& words) {
@@ -188,6 +306,12 @@ int Run(const Client& client, const std::vector<std::string>& words) {
   if (command == "drain-rank") return Tell(client.DrainRank({word(1)}, std::stoi(word(2)), word(3)));
   if (command == "drain-host") return Tell(client.DrainHost({word(1)}, word(2), word(3)));
   if (command == "request-checkpoint") return Tell(client.RequestCheckpoint({word(1)}));
+  if (command == "tenants") return Tell(client.Tenants());
+  if (command == "set-quota") return SetQuota(client, words);
+  if (command == "start-timeline") return Tell(client.StartTimeline({word(1)}, word(2) == "cycles"));
+  if (command == "stop-timeline") return Tell(client.StopTimeline({word(1)}));
+  if (command == "timeline") return Tell(client.Timeline({word(1)}));
+  if (command == "diagnose") return Diagnose(client, words);
   if (command == "walk") return WalkList(client, words);
   if (command == "delete-checkpoint") return Tell(client.DeleteCheckpoint({word(1)}, word(2), std::stoll(word(3))));
   if (command == "tokens") return Tell(client.Tokens(word(1)));

@@ -17,7 +17,7 @@ from test_job_timeline import timeline
 MISSING = "has not submitted allreduce 'grad.18', for which ranks 0,1 wait"
 
 
-@pytest.fixture(name="tool", params=ROWS[:1], ids=str)
+@pytest.fixture(name="tool", params=ROWS, ids=str)
 def make_tool(request: pytest.FixtureRequest, start: Callable[..., Program], serve: Callable[..., Coordinator]) -> Tool:
     row: Row = request.param
     return Tool(row, start, serve())

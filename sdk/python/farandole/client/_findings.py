@@ -1,5 +1,5 @@
-"""Answers of the ranks of a job about what they do, or did last. The numbers of fields are those of proto/farandole/v1: monitor.proto and
-flight.proto."""
+"""Answers of the ranks of a job about what they do, or did last. The numbers of fields are those of proto/farandole/v1:
+monitor.proto and flight.proto."""
 
 import dataclasses
 import datetime

@@ -203,6 +203,22 @@ TEST_F(CoordinatorBytesTest, CallsWithLargeMessagesAreRefusedByTheirHeadersUntil
   EXPECT_TRUE(ClientOf(quiet).ListJobs().ok());
 }
 
+TEST_F(CoordinatorBytesTest, ALookCostsAsMuchAsItsAnswerIsLong) {
+  constexpr size_t kBurst = 4 << 20;
+  options_.bytes.tenant_rate = kBurst / kPaceBurstSeconds;
+  Start();
+  const std::string greedy = TokenOf("greedy");
+  const auto workers = Train("train", 48, greedy);
+  TestClient viewer = ClientOf(greedy);
+  const absl::StatusOr<v1::GetJobResponse> job = viewer.GetJob("train");
+  ASSERT_TRUE(job.ok()) << job.status();
+  ASSERT_GT(job->ByteSizeLong(), 6u << 10);
+  size_t bytes = 0;
+  while (bytes < 2 * kBurst && viewer.GetJob("train").ok()) bytes += job->ByteSizeLong();
+  EXPECT_LT(bytes, kBurst * 4 / 3) << "at 4 KiB a look it would be " << kBurst / (4 << 10) * job->ByteSizeLong();
+  EXPECT_GT(bytes, kBurst / 2);
+}
+
 TEST_F(CoordinatorBytesTest, AQuestionForLoggedValuesListsFewNames) {
   Start();
   const auto workers = Train("train", 1);

@@ -75,6 +75,11 @@ absl::Status CallRouter::TakePace(const Access& access, Right right, int64_t byt
       kRetryWhenFull);
 }
 
+void CallRouter::TakePaceOfAnswer(const Access& access, size_t bytes) {
+  const int64_t rest = static_cast<int64_t>(bytes) - kPaceMessageBytes;
+  if (bytes_ != nullptr && HasPace(access) && rest > 0) bytes_->PaceOf(access.tenant)->Take(rest, SteadyNow());
+}
+
 absl::StatusOr<JobKey> CallRouter::KeyOf(const grpc::CallbackServerContext& context, Right right,
                                          const std::string& job, const std::string& tenant) {
   const absl::StatusOr<Access> access = Authenticate(context, right);

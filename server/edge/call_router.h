@@ -66,10 +66,12 @@ class CallRouter {
   // The same for a caller who is known already.
   absl::StatusOr<JobKey> KeyFor(const Access& access, const std::string& job, const std::string& tenant);
 
-  // Puts a call into its job's mailbox; the job's Reply answers it. `make_event(call)` makes the event.
+  // Puts a call into its job's mailbox; the job's Reply answers it. `make_event(call)` makes the event; `look` sees the
+  // answer before it goes, and may be null.
   template <typename Response, typename MakeEvent>
   grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
-                                Response* response, const MakeEvent& make_event);
+                                Response* response, const MakeEvent& make_event,
+                                std::function<void(const Response&)> look = nullptr);
 
   // Puts a call into its job's mailbox; `finish` is called once with the job's Reply, or with why there is none:
   // RESOURCE_EXHAUSTED with when to retry, where the job's tenant has no room for another call of its kind.
@@ -89,6 +91,9 @@ class CallRouter {
   // Charges a call to its owner's tenant. RESOURCE_EXHAUSTED with when to retry: a call that looks, of a tenant that
   // sends faster than it may.
   absl::Status TakePace(const Access& access, Right right, int64_t bytes = kPaceMessageBytes);
+  // A call that looks costs as much as its answer is long, and no less than kPaceMessageBytes. Those were taken when it
+  // came; this takes the rest.
+  void TakePaceOfAnswer(const Access& access, size_t bytes);
 
   // From now on nobody may join; UNAVAILABLE tells so.
   void StartDraining() { draining_ = true; }
@@ -118,12 +123,14 @@ class CallRouter {
 
 template <typename Response, typename MakeEvent>
 grpc::ServerUnaryReactor* CallRouter::Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
-                                          Response* response, const MakeEvent& make_event) {
+                                          Response* response, const MakeEvent& make_event,
+                                          std::function<void(const Response&)> look) {
   if (!key.ok()) return Answer(context, key.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  Push(*key, make_event, [reactor, response](const absl::Status& status, ReplyMessage message) {
+  Push(*key, make_event, [reactor, response, look = std::move(look)](const absl::Status& status, ReplyMessage message) {
     auto* answer = std::get_if<Response>(&message);
     if (status.ok() && answer != nullptr) response->Swap(answer);
+    if (status.ok() && answer != nullptr && look != nullptr) look(*response);
     reactor->Finish(status.ok() && answer == nullptr
                         ? ToGrpc(absl::InternalError("the job's answer is of another call's type"))
                         : ToGrpc(status));

@@ -55,6 +55,33 @@ void CutToPage(size_t most, v1::ListCheckpointsResponse* answer) {
   answer->set_next_page_token(PageToken(kCheckpoints, absl::StrCat(last.committed_unix_ms(), "/", last.token())));
 }
 
+// A call that looks at a job, and its caller.
+struct Look {
+  Access viewer;
+  JobKey job;
+};
+
+// Errors: CallRouter::KeyOf's.
+absl::StatusOr<Look> LookOf(CallRouter* router, const grpc::CallbackServerContext& context, const std::string& job,
+                            const std::string& tenant) {
+  const absl::StatusOr<Access> viewer = router->Authenticate(context, Right::kView);
+  if (!viewer.ok()) return viewer.status();
+  absl::StatusOr<JobKey> key = router->KeyFor(*viewer, job, tenant);
+  if (!key.ok()) return key.status();
+  return Look{*viewer, *std::move(key)};
+}
+
+// The job answers; its caller's tenant pays for the answer's bytes.
+template <typename Response, typename MakeEvent>
+grpc::ServerUnaryReactor* Show(CallRouter* router, grpc::CallbackServerContext* context,
+                               const absl::StatusOr<Look>& look, Response* response, const MakeEvent& make_event) {
+  if (!look.ok()) return CallRouter::Answer(context, look.status());
+  return router->Ask<Response>(context, look->job, response, make_event,
+                               [router, viewer = look->viewer](const Response& answer) {
+                                 router->TakePaceOfAnswer(viewer, answer.ByteSizeLong());
+                               });
+}
+
 std::optional<uint32_t> HistoryOf(const v1::GetJobRequest& request) {
   if (!request.has_history_of_rank()) return std::nullopt;
   return request.history_of_rank();
@@ -77,35 +104,38 @@ grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* 
   if (has_more) response->set_next_page_token(PageToken(kJobs, TextOf(PlaceOf(jobs.back()))));
   for (v1::JobSummary& job : jobs) *response->add_jobs() = std::move(job);
   response->set_store_trouble(store_->Trouble());
+  router_->TakePaceOfAnswer(*access, response->ByteSizeLong());
   return CallRouter::Answer(context, absl::OkStatus());
 }
 
 grpc::ServerUnaryReactor* MonitorService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
                                                  v1::GetJobResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, Right::kView, request->job(), request->tenant()), response,
-                      [history_of = HistoryOf(*request)](CallId call) {
-                        return JobInspected{call, history_of};
-                      });
+  return Show(router_, context, LookOf(router_, *context, request->job(), request->tenant()), response,
+              [history_of = HistoryOf(*request)](CallId call) {
+                return JobInspected{call, history_of};
+              });
 }
 
 grpc::ServerUnaryReactor* MonitorService::ListCheckpoints(grpc::CallbackServerContext* context,
                                                           const v1::ListCheckpointsRequest* request,
                                                           v1::ListCheckpointsResponse* response) {
-  const absl::StatusOr<JobKey> key = router_->KeyOf(*context, Right::kView, request->job(), request->tenant());
-  if (!key.ok()) return CallRouter::Answer(context, key.status());
+  const absl::StatusOr<Look> look = LookOf(router_, *context, request->job(), request->tenant());
+  if (!look.ok()) return CallRouter::Answer(context, look.status());
   const absl::StatusOr<Page> page = ParsePage(kCheckpoints, request->page_size(), request->page_token());
   absl::StatusOr<CheckpointsListed> event = page.ok() ? QuestionFor(*page) : page.status();
   if (!event.ok()) return CallRouter::Answer(context, event.status());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   router_->Push(
-      *key,
+      look->job,
       [&](CallId call) {
         event->call = call;
         return *event;
       },
-      [reactor, response, most = page->most](const absl::Status& status, ReplyMessage message) {
+      [router = router_, reactor, response, most = page->most, viewer = look->viewer](const absl::Status& status,
+                                                                                      ReplyMessage message) {
         if (auto* answer = std::get_if<v1::ListCheckpointsResponse>(&message)) response->Swap(answer);
         CutToPage(most, response);
+        router->TakePaceOfAnswer(viewer, response->ByteSizeLong());
         reactor->Finish(ToGrpc(status));
       });
   return reactor;
@@ -113,18 +143,18 @@ grpc::ServerUnaryReactor* MonitorService::ListCheckpoints(grpc::CallbackServerCo
 
 grpc::ServerUnaryReactor* MonitorService::Diagnose(grpc::CallbackServerContext* context,
                                                    const v1::DiagnoseRequest* request, v1::DiagnoseResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, Right::kView, request->job(), request->tenant()), response,
-                      [stacks = request->stacks(), last_stall = request->last_stall()](CallId call) {
-                        return EvidenceRequested{call, stacks, last_stall};
-                      });
+  return Show(router_, context, LookOf(router_, *context, request->job(), request->tenant()), response,
+              [stacks = request->stacks(), last_stall = request->last_stall()](CallId call) {
+                return EvidenceRequested{call, stacks, last_stall};
+              });
 }
 
 grpc::ServerUnaryReactor* MonitorService::ListLogged(grpc::CallbackServerContext* context,
                                                      const v1::ListLoggedRequest* request,
                                                      v1::ListLoggedResponse* response) {
-  absl::StatusOr<JobKey> key = router_->KeyOf(*context, Right::kView, request->job(), request->tenant());
-  if (absl::Status checked = LoggedValues::CheckNames(request->names()); key.ok() && !checked.ok()) key = checked;
-  return router_->Ask(context, key, response, [request](CallId call) {
+  absl::StatusOr<Look> look = LookOf(router_, *context, request->job(), request->tenant());
+  if (absl::Status checked = LoggedValues::CheckNames(request->names()); look.ok() && !checked.ok()) look = checked;
+  return Show(router_, context, look, response, [request](CallId call) {
     return LoggedListed{call, std::vector<std::string>(request->names().begin(), request->names().end())};
   });
 }
@@ -132,10 +162,10 @@ grpc::ServerUnaryReactor* MonitorService::ListLogged(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* MonitorService::GetTimeline(grpc::CallbackServerContext* context,
                                                       const v1::GetTimelineRequest* request,
                                                       v1::GetTimelineResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, Right::kView, request->job(), request->tenant()), response,
-                      [from = request->from()](CallId call) {
-                        return TimelineFetched{call, from};
-                      });
+  return Show(router_, context, LookOf(router_, *context, request->job(), request->tenant()), response,
+              [from = request->from()](CallId call) {
+                return TimelineFetched{call, from};
+              });
 }
 
 }  // namespace farandole

@@ -148,11 +148,14 @@ void JobRegistry::Update(const JobKey& key, v1::JobSummary summary, bool is_clai
 
 void JobRegistry::ShowQueued(const JobKey& key, std::optional<v1::JobSummary> summary) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const std::optional<int64_t> before = CreatedAt(key);
   if (summary.has_value()) {
     queued_[key] = std::make_shared<const v1::JobSummary>(*std::move(summary));
   } else if (queued_.erase(key) == 0) {
     return;
-  } else if (!jobs_.contains(key)) {
+  }
+  Relist(key, before);
+  if (!queued_.contains(key) && !jobs_.contains(key)) {
     // Readers look at all jobs anew.
     updates_.erase(key);
     ++forgotten_;
@@ -214,13 +217,35 @@ std::vector<EndedJob> JobRegistry::Overdue(const Retention& retention, absl::Tim
   return overdue;
 }
 
+JobRegistry::Shown JobRegistry::FindLocked(const JobKey& key) const {
+  if (const auto queued = queued_.find(key); queued != queued_.end()) return queued->second;
+  const auto found = jobs_.find(key);
+  return found == jobs_.end() ? nullptr : found->second;
+}
+
+std::optional<int64_t> JobRegistry::CreatedAt(const JobKey& key) const {
+  const Shown shown = FindLocked(key);
+  return shown == nullptr ? std::nullopt : std::make_optional(shown->created_unix_ms());
+}
+
+void JobRegistry::Relist(const JobKey& key, std::optional<int64_t> before) {
+  const std::optional<int64_t> now = CreatedAt(key);
+  if (now == before) return;
+  absl::btree_set<JobPlace>& places = places_[key.tenant];
+  if (before.has_value()) places.erase({*before, key});
+  if (now.has_value()) places.insert({*now, key});
+  if (places.empty()) places_.erase(key.tenant);
+}
+
 void JobRegistry::Put(const JobKey& key, v1::JobSummary summary) {
+  const std::optional<int64_t> before = CreatedAt(key);
   const auto [place, is_new] = jobs_.try_emplace(key);
   if (is_new) ++kept_[key.tenant];
   const int64_t ended = is_new ? 0 : place->second->ended_unix_ms();
   if (ended != 0 && ended != summary.ended_unix_ms()) ended_[key.tenant].erase({ended, key.job});
   if (summary.ended_unix_ms() != 0) ended_[key.tenant].emplace(summary.ended_unix_ms(), key.job);
   place->second = std::make_shared<const v1::JobSummary>(std::move(summary));
+  Relist(key, before);
 }
 
 void JobRegistry::Erase(const JobKey& key) {
@@ -230,7 +255,9 @@ void JobRegistry::Erase(const JobKey& key) {
     ended->second.erase({found->second->ended_unix_ms(), key.job});
     if (ended->second.empty()) ended_.erase(ended);
   }
+  const std::optional<int64_t> before = CreatedAt(key);
   jobs_.erase(found);
+  Relist(key, before);
   updates_.erase(key);
   const auto kept = kept_.find(key.tenant);
   if (--kept->second == 0) kept_.erase(kept);
@@ -277,25 +304,45 @@ size_t JobRegistry::CountKept(const std::string& tenant) const {
 }
 
 std::vector<v1::JobSummary> JobRegistry::List(absl::string_view tenant, const JobPlace& after, size_t most) const {
-  std::vector<std::pair<JobPlace, Shown>> seen;
-  for (Shown& job : Show(tenant)) {
-    JobPlace place = PlaceOf(*job);
-    if (after < place) seen.emplace_back(std::move(place), std::move(job));
+  // The rest of a tenant's list. The one whose first job is the newest is on top of the heap.
+  struct Rest {
+    absl::btree_set<JobPlace>::const_iterator next, end;
+  };
+  const auto is_later = [](const Rest& a, const Rest& b) { return *b.next < *a.next; };
+  std::vector<Rest> rests;
+  std::vector<Shown> page;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto add = [&](const absl::btree_set<JobPlace>& places) {
+      const auto next = places.upper_bound(after);
+      if (next != places.end()) rests.push_back({next, places.end()});
+    };
+    if (tenant.empty()) {
+      for (const auto& [name, places] : places_) add(places);
+    } else if (const auto own = places_.find(tenant); own != places_.end()) {
+      add(own->second);
+    }
+    std::make_heap(rests.begin(), rests.end(), is_later);
+    while (!rests.empty() && page.size() < most) {
+      std::pop_heap(rests.begin(), rests.end(), is_later);
+      page.push_back(FindLocked(rests.back().next->key));
+      if (++rests.back().next == rests.back().end) {
+        rests.pop_back();
+      } else {
+        std::push_heap(rests.begin(), rests.end(), is_later);
+      }
+    }
   }
-  const size_t count = std::min(seen.size(), most);
-  std::partial_sort(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(count), seen.end(),
-                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<v1::JobSummary> listed;
-  listed.reserve(count);
-  for (size_t i = 0; i < count; ++i) listed.push_back(*seen[i].second);
+  listed.reserve(page.size());
+  for (const Shown& job : page) listed.push_back(*job);
   return listed;
 }
 
 std::optional<v1::JobSummary> JobRegistry::Find(const JobKey& key) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (const auto queued = queued_.find(key); queued != queued_.end()) return *queued->second;
-  const auto found = jobs_.find(key);
-  return found == jobs_.end() ? std::nullopt : std::make_optional(*found->second);
+  const Shown found = FindLocked(key);
+  return found == nullptr ? std::nullopt : std::make_optional(*found);
 }
 
 std::vector<v1::JobSummary> JobRegistry::ListChanged(uint64_t* seen) const {
@@ -303,13 +350,7 @@ std::vector<v1::JobSummary> JobRegistry::ListChanged(uint64_t* seen) const {
   std::vector<v1::JobSummary> changed;
   for (const auto& [key, update] : updates_) {
     if (update <= *seen) continue;
-    const auto queued = queued_.find(key);
-    const auto job = jobs_.find(key);
-    if (queued != queued_.end()) {
-      changed.push_back(*queued->second);
-    } else if (job != jobs_.end()) {
-      changed.push_back(*job->second);
-    }
+    if (const Shown job = FindLocked(key); job != nullptr) changed.push_back(*job);
   }
   *seen = last_update_;
   return changed;

@@ -106,7 +106,8 @@ class JobRegistry {
   // It is listed, or will be as soon as a worker joins.
   bool IsShown(const JobKey& key) const;
 
-  // The first `most` jobs of `tenant` ("": of all tenants) that come behind `after`, newest first.
+  // The first `most` jobs of `tenant` ("": of all tenants) that come behind `after`, newest first. Costs what the page
+  // has, however many jobs are kept.
   std::vector<v1::JobSummary> List(absl::string_view tenant, const JobPlace& after, size_t most) const;
   // As the list shows it: a launch that waits in the place of its job. nullopt: there is no such job.
   std::optional<v1::JobSummary> Find(const JobKey& key) const;
@@ -134,12 +135,20 @@ class JobRegistry {
   // After a change of a job that counted `before`. True: the tenant has less now.
   bool Recount(const JobKey& key, const Usage& before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckKeptLocked(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The job as the list shows it; null: there is none.
+  Shown FindLocked(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // When the job that the list shows was created; nullopt: there is none.
+  std::optional<int64_t> CreatedAt(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After a change of a job that was created `before`: gives it its place in the list.
+  void Relist(const JobKey& key, std::optional<int64_t> before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::function<void()> on_room_;
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   mutable std::mutex mutex_;
   // Not null.
   absl::btree_map<JobKey, Shown> jobs_ ABSL_GUARDED_BY(mutex_);
+  // By tenant: the places of the jobs that the list shows.
+  absl::btree_map<std::string, absl::btree_set<JobPlace>> places_ ABSL_GUARDED_BY(mutex_);
   // Of each tenant how many there are.
   absl::btree_map<std::string, size_t> kept_ ABSL_GUARDED_BY(mutex_);
   // Of jobs that are not active.

@@ -320,6 +320,51 @@ TEST(JobDirectoryTest, ListsInPartsAlsoJobsOfOneMoment) {
   EXPECT_FALSE(registry.Find({"t", "oldest"}).has_value());
 }
 
+TEST(JobDirectoryTest, AJobHasOnePlaceInTheListHoweverItChanges) {
+  JobRegistry registry;
+  const auto listed = [&] {
+    std::vector<std::string> found;
+    for (const char* tenant : {"", "a"}) {
+      for (const v1::JobSummary& job : registry.List(tenant, JobPlace(), 10))
+        found.push_back(absl::StrCat(job.job(), "@", job.created_unix_ms()));
+    }
+    return found;
+  };
+  const JobKey key{"a", "job"};
+  registry.Update(key, Job("a", "job", v1::JOB_STATE_FORMING, 5));
+  registry.Update(key, Job("a", "job", v1::JOB_STATE_RUNNING, 5));
+  EXPECT_THAT(listed(), ::testing::ElementsAre("job@5", "job@5"));
+  registry.Update(key, Job("a", "job", v1::JOB_STATE_FORMING, 7));
+  EXPECT_THAT(listed(), ::testing::ElementsAre("job@7", "job@7")) << "it was begun anew";
+  registry.ShowQueued(key, Job("a", "job", v1::JOB_STATE_QUEUED, 9));
+  registry.Update(key, Job("a", "job", v1::JOB_STATE_FINISHED, 8));
+  EXPECT_THAT(listed(), ::testing::ElementsAre("job@9", "job@9"));
+  registry.Forget(key);
+  EXPECT_THAT(listed(), ::testing::ElementsAre("job@9", "job@9")) << "its next launch waits";
+  registry.ShowQueued(key, std::nullopt);
+  EXPECT_THAT(listed(), ::testing::IsEmpty());
+}
+
+TEST(JobDirectoryTest, APageCostsThatPageHoweverManyJobsAreKept) {
+  const auto time_of_pages = [](int jobs) {
+    JobRegistry registry;
+    for (int i = 0; i < jobs; ++i) {
+      const std::string name = absl::StrCat("job-", i);
+      registry.Update({"a", name}, Job("a", name, v1::JOB_STATE_FINISHED, i + 1));
+    }
+    absl::Duration least = absl::InfiniteDuration();
+    for (int round = 0; round < 5; ++round) {
+      const absl::Time begin = absl::Now();
+      for (int i = 0; i < 100; ++i) EXPECT_EQ(registry.List("a", JobPlace(), 2).size(), 2u);
+      least = std::min(least, (absl::Now() - begin) / 100);
+    }
+    return least;
+  };
+  const absl::Duration few = time_of_pages(100);
+  const absl::Duration many = time_of_pages(10'000);
+  EXPECT_LT(many, 20 * few + absl::Microseconds(20)) << few << " with a hundredth of the jobs";
+}
+
 std::vector<std::string> NamesOf(const std::vector<EndedJob>& jobs) {
   std::vector<std::string> names;
   for (const EndedJob& job : jobs) names.push_back(absl::StrCat(job.key.Text(), "@", job.ended_unix_ms));

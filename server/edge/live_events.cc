@@ -25,6 +25,8 @@ constexpr absl::Duration kBreath = absl::Seconds(15);
 constexpr absl::Duration kBetweenChecks = absl::Milliseconds(500);
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
 constexpr absl::Duration kBetweenPulses = absl::Seconds(2);
+// The audience that sees all jobs; no tenant has this name.
+constexpr char kCluster[] = "";
 
 // Something else than numbers that change all the time.
 bool IsNews(const v1::JobSummary& before, const v1::JobSummary& now) {
@@ -53,11 +55,7 @@ JobKey KeyOf(const v1::JobSummary& job) { return {job.tenant(), job.job()}; }
 
 LiveEvents::LiveEvents(const JobRegistry* registry, CallerOf caller_of, std::function<void(const JobKey&)> on_news,
                        std::function<absl::Time()> clock)
-    : registry_(registry),
-      caller_of_(std::move(caller_of)),
-      on_news_(std::move(on_news)),
-      clock_(std::move(clock)),
-      life_(absl::StrCat(absl::Hex(absl::ToUnixMicros(clock_())))) {}
+    : registry_(registry), caller_of_(std::move(caller_of)), on_news_(std::move(on_news)), clock_(std::move(clock)) {}
 
 HttpReply LiveEvents::Open(const HttpRequest& request, const HttpIdentity& identity) {
   if (readers_.size() >= kMostReaders && !MakePlaceFor(identity.tenant)) {
@@ -66,15 +64,14 @@ HttpReply LiveEvents::Open(const HttpRequest& request, const HttpIdentity& ident
   Reader reader{std::make_shared<EventStream>(), request, identity, {}};
   for (const std::string& job : QueryValues(request.query, "job")) {
     const std::pair<std::string, std::string> key = absl::StrSplit(job, absl::MaxSplits('/', 1));
-    if (reader.watched.size() < kMostWatched && MaySee(reader, key.first))
-      reader.watched.push_back({key.first, key.second});
+    const bool may_see = AudienceOf(identity) == kCluster || identity.tenant == key.first;
+    if (reader.watched.size() < kMostWatched && may_see) reader.watched.push_back({key.first, key.second});
   }
   const absl::Time now = clock_();
   if (now > read_at_ + kRemembered) {
-    kept_.clear();
+    logs_.clear();
     restless_.clear();
     shown_.clear();
-    forgotten_ = ++last_event_;
     seen_ = 0;
     for (v1::JobSummary& job : registry_->ListChanged(&seen_)) {
       const JobKey key = KeyOf(job);
@@ -84,7 +81,8 @@ HttpReply LiveEvents::Open(const HttpRequest& request, const HttpIdentity& ident
   read_at_ = now;
   reader.stream->Send("retry: 1000\n\n");
   const std::string after = QueryValue(request.query, "after");
-  Replay(reader, request.last_event.empty() ? after : request.last_event);
+  const Log& log = LogOf(AudienceOf(identity), now);
+  Replay(log, reader, request.last_event.empty() ? after : request.last_event);
   HttpReply reply;
   reply.stream = reader.stream;
   readers_.push_back(std::move(reader));
@@ -104,28 +102,42 @@ bool LiveEvents::MakePlaceFor(const std::string& tenant) {
   return true;
 }
 
-void LiveEvents::Replay(const Reader& reader, const std::string& after) {
-  const std::pair<std::string, std::string> parts = absl::StrSplit(after, absl::MaxSplits('.', 1));
-  uint64_t number = 0;
-  const bool is_known =
-      parts.first == life_ && absl::SimpleAtoi(parts.second, &number) && number >= forgotten_ && number <= last_event_;
-  if (!is_known) {
-    reader.stream->Send(absl::StrCat("id: ", life_, ".", last_event_, "\nevent: reset\ndata: {}\n\n"));
-    return;
-  }
-  for (const Event& event : kept_) {
-    if (event.number > number && MaySee(reader, event.tenant)) reader.stream->Send(event.text);
-  }
+std::string LiveEvents::AudienceOf(const HttpIdentity& identity) {
+  return identity.access >= HttpAccess::kAllTenants ? kCluster : identity.tenant;
 }
 
-bool LiveEvents::MaySee(const Reader& reader, const std::string& tenant) {
-  return reader.identity.access >= HttpAccess::kAllTenants || tenant.empty() || reader.identity.tenant == tenant;
+LiveEvents::Log& LiveEvents::LogOf(const std::string& audience, absl::Time now) {
+  const auto [found, is_new] = logs_.try_emplace(audience);
+  Log& log = found->second;
+  if (is_new) {
+    log.life = absl::StrCat(absl::Hex(absl::ToUnixMicros(now)));
+    log.forgotten = log.last = 1;
+  }
+  log.read_at = now;
+  return log;
+}
+
+void LiveEvents::Replay(const Log& log, const Reader& reader, const std::string& after) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(after, absl::MaxSplits('.', 1));
+  uint64_t number = 0;
+  const bool is_known = parts.first == log.life && absl::SimpleAtoi(parts.second, &number) && number >= log.forgotten &&
+                        number <= log.last;
+  if (!is_known) {
+    reader.stream->Send(absl::StrCat("id: ", log.life, ".", log.last, "\nevent: reset\ndata: {}\n\n"));
+    return;
+  }
+  for (const Event& event : log.kept) {
+    if (event.number > number) reader.stream->Send(event.text);
+  }
 }
 
 void LiveEvents::Tick() {
   const absl::Time now = clock_();
   DropReaders(now);
   if (!readers_.empty()) read_at_ = now;
+  for (const Reader& reader : readers_) LogOf(AudienceOf(reader.identity), now);
+  for (auto log = logs_.begin(); log != logs_.end();)
+    log = now > log->second.read_at + kRemembered ? logs_.erase(log) : std::next(log);
   if (now > read_at_ + kRemembered) return;
   TellChanges(now);
   TellNumbers(now);
@@ -134,16 +146,30 @@ void LiveEvents::Tick() {
 }
 
 void LiveEvents::TellDeletions(absl::Time now) {
-  const uint64_t deleted = registry_->forgotten();
-  if (deleted == deleted_ || now < told_deletions_ + kBetweenDeletions) return;
-  deleted_ = deleted;
-  told_deletions_ = now;
-  for (auto shown = shown_.begin(); shown != shown_.end();) {
+  for (const std::string& tenant : registry_->ListForgetful(&seen_deletions_)) {
+    deletions_.insert(tenant);
+    deletions_.insert(kCluster);
+  }
+  for (auto told = told_deletions_.begin(); told != told_deletions_.end();)
+    told = now >= told->second + kBetweenDeletions ? told_deletions_.erase(told) : std::next(told);
+  for (auto audience = deletions_.begin(); audience != deletions_.end();) {
+    if (told_deletions_.find(*audience) != told_deletions_.end()) {
+      ++audience;
+      continue;
+    }
+    if (*audience != kCluster) ForgetDeleted(*audience);
+    Publish({*audience}, "reset", "{}");
+    told_deletions_[*audience] = now;
+    audience = deletions_.erase(audience);
+  }
+}
+
+void LiveEvents::ForgetDeleted(const std::string& tenant) {
+  for (auto shown = shown_.lower_bound({tenant, ""}); shown != shown_.end() && shown->first.tenant == tenant;) {
     const bool is_gone = !registry_->IsShown(shown->first);
     if (is_gone) restless_.erase(shown->first);
     shown = is_gone ? shown_.erase(shown) : std::next(shown);
   }
-  Publish("", "reset", "{}");
 }
 
 void LiveEvents::DropReaders(absl::Time now) {
@@ -166,6 +192,8 @@ void LiveEvents::DropReaders(absl::Time now) {
 
 void LiveEvents::TellChanges(absl::Time now) {
   std::vector<v1::JobSummary> news;
+  // Of each audience.
+  std::map<std::string, size_t> counts;
   for (v1::JobSummary& job : registry_->ListChanged(&seen_)) {
     const JobKey key = KeyOf(job);
     Shown& shown = shown_[key];
@@ -173,20 +201,25 @@ void LiveEvents::TellChanges(absl::Time now) {
       on_news_(key);
       restless_.erase(key);
       shown = Shown{job, now};
+      for (const std::string& audience : {key.tenant, std::string(kCluster)}) ++counts[audience];
       news.push_back(std::move(job));
     } else if (IsRestless(shown.summary, job)) {
       restless_[key] = std::move(job);
     }
   }
-  if (news.size() > kMostAtOnce) {
-    Publish("", "reset", "{}");
-    return;
+  for (const auto& [audience, count] : counts) {
+    if (count > kMostAtOnce) Publish({audience}, "reset", "{}");
   }
-  for (const v1::JobSummary& job : news)
-    Publish(job.tenant(), "jobs", ShowJson(Json{{"jobs", Json::array({SummaryJson(job)})}}, -1));
+  for (const v1::JobSummary& job : news) {
+    std::vector<std::string> told;
+    for (const std::string& audience : {job.tenant(), std::string(kCluster)}) {
+      if (counts[audience] <= kMostAtOnce && logs_.find(audience) != logs_.end()) told.push_back(audience);
+    }
+    if (!told.empty()) Publish(told, "jobs", ShowJson(Json{{"jobs", Json::array({SummaryJson(job)})}}, -1));
+  }
 }
 
-// Those that were told of longest ago come first.
+// Tenants take turns; of each, those that were told of longest ago come first.
 void LiveEvents::TellNumbers(absl::Time now) {
   std::vector<JobKey> due;
   for (const auto& [key, job] : restless_) {
@@ -194,6 +227,10 @@ void LiveEvents::TellNumbers(absl::Time now) {
   }
   std::sort(due.begin(), due.end(),
             [this](const JobKey& a, const JobKey& b) { return shown_[a].pulsed < shown_[b].pulsed; });
+  std::map<std::string, size_t> counts;
+  std::map<JobKey, size_t> turns;
+  for (const JobKey& key : due) turns[key] = counts[key.tenant]++;
+  std::stable_sort(due.begin(), due.end(), [&](const JobKey& a, const JobKey& b) { return turns[a] < turns[b]; });
   size_t bytes = 0;
   for (const JobKey& key : due) {
     if (bytes >= kPulseBytes) return;
@@ -201,7 +238,7 @@ void LiveEvents::TellNumbers(absl::Time now) {
     bytes += data.size();
     shown_[key] = Shown{std::move(restless_[key]), now};
     restless_.erase(key);
-    Publish(key.tenant, "jobs", data);
+    Publish({key.tenant, kCluster}, "jobs", data);
   }
 }
 
@@ -218,17 +255,20 @@ void LiveEvents::TellLooks(absl::Time now) {
   }
 }
 
-void LiveEvents::Publish(const std::string& tenant, const std::string& kind, const std::string& data) {
-  ++last_event_;
-  Event event{last_event_, tenant,
-              absl::StrCat("id: ", life_, ".", last_event_, "\nevent: ", kind, "\ndata: ", data, "\n\n")};
-  for (const Reader& reader : readers_) {
-    if (MaySee(reader, tenant)) reader.stream->Send(event.text);
-  }
-  kept_.push_back(std::move(event));
-  if (kept_.size() > kMostKept) {
-    forgotten_ = kept_.front().number;
-    kept_.pop_front();
+void LiveEvents::Publish(const std::vector<std::string>& audiences, const std::string& kind, const std::string& data) {
+  for (const std::string& audience : audiences) {
+    const auto found = logs_.find(audience);
+    if (found == logs_.end()) continue;
+    Log& log = found->second;
+    ++log.last;
+    Event event{log.last, absl::StrCat("id: ", log.life, ".", log.last, "\nevent: ", kind, "\ndata: ", data, "\n\n")};
+    for (const Reader& reader : readers_) {
+      if (AudienceOf(reader.identity) == audience) reader.stream->Send(event.text);
+    }
+    log.kept.push_back(std::move(event));
+    if (log.kept.size() <= kMostKept) continue;
+    log.forgotten = log.kept.front().number;
+    log.kept.pop_front();
   }
 }
 

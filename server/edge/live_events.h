@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,22 +24,23 @@ namespace farandole {
 //          sentence has, the whole summary; otherwise the fields that a running job changes all the time
 //   look   {"tenant", "job"}: once a second for each job that the page watches and that runs: there is more to see
 //   reset  {}: events were left out; what the page shows is to be asked for again
-// A reader that comes back with Last-Event-ID is sent what it has missed, if that is still known. An event is written
-// once for all its readers. A reader gets 4 kB/s at most on average, and is cut off when 64 KiB wait for it. Owned by
-// the coordinator; the edge's thread only.
+// A reader that comes back with Last-Event-ID is sent what it has missed, if that is still known. Each tenant's readers
+// are told of its own jobs, and count, are reset and come back by these alone; those who see all jobs are one more
+// audience. An event is written once for all readers of an audience. A reader gets 4 kB/s at most on average, and is
+// cut off when 64 KiB wait for it. Owned by the coordinator; the edge's thread only.
 class LiveEvents {
  public:
   static constexpr size_t kMostReaders = 320;
-  // Events that are kept for readers that come back.
-  static constexpr size_t kMostKept = 512;
+  // Events of each audience that are kept for its readers that come back.
+  static constexpr size_t kMostKept = 128;
   // After so long without a reader, nothing is kept.
   static constexpr absl::Duration kRemembered = absl::Minutes(1);
   // Bytes of changing numbers in each tick, of which there are four a second.
   static constexpr size_t kPulseBytes = 700;
-  // More jobs that change at once are a reset.
+  // More jobs of an audience that change at once are a reset.
   static constexpr size_t kMostAtOnce = 8;
   static constexpr size_t kMostWatched = 16;
-  // Deleted jobs are told by a reset, one at most in this time.
+  // Deleted jobs are told by a reset, to each audience one at most in this time.
   static constexpr absl::Duration kBetweenDeletions = absl::Seconds(5);
 
   using CallerOf = std::function<HttpCaller(const HttpRequest&)>;
@@ -64,16 +66,25 @@ class LiveEvents {
   };
   struct Event {
     uint64_t number = 0;
-    // "": all tenants'.
-    std::string tenant;
     std::string text;
+  };
+  // The events of an audience. There is one as long as the audience has readers, and kRemembered longer.
+  struct Log {
+    // Tells its events from those of another log.
+    std::string life;
+    absl::Time read_at;
+    uint64_t last = 0;
+    // Events up to this one are not known any more.
+    uint64_t forgotten = 0;
+    std::deque<Event> kept;
   };
   struct Shown {
     v1::JobSummary summary;
     absl::Time pulsed;
   };
 
-  static bool MaySee(const Reader& reader, const std::string& tenant);
+  // The name of those who are told the same: their tenant's, or kCluster.
+  static std::string AudienceOf(const HttpIdentity& identity);
   // False: no tenant has so many readers more than `tenant` that it gives one up.
   bool MakePlaceFor(const std::string& tenant);
   void DropReaders(absl::Time now);
@@ -81,20 +92,18 @@ class LiveEvents {
   void TellNumbers(absl::Time now);
   void TellLooks(absl::Time now);
   void TellDeletions(absl::Time now);
-  void Publish(const std::string& tenant, const std::string& kind, const std::string& data);
-  void Replay(const Reader& reader, const std::string& after);
+  void ForgetDeleted(const std::string& tenant);
+  void Publish(const std::vector<std::string>& audiences, const std::string& kind, const std::string& data);
+  Log& LogOf(const std::string& audience, absl::Time now);
+  static void Replay(const Log& log, const Reader& reader, const std::string& after);
 
   const JobRegistry* const registry_;
   const CallerOf caller_of_;
   const std::function<void(const JobKey&)> on_news_;
   const std::function<absl::Time()> clock_;
-  // Tells this life's events from another's.
-  const std::string life_;
   std::vector<Reader> readers_;
-  std::deque<Event> kept_;
-  uint64_t last_event_ = 0;
-  // Events up to this one are not known any more.
-  uint64_t forgotten_ = 0;
+  // By audience.
+  std::map<std::string, Log> logs_;
   uint64_t seen_ = 0;
   // The jobs as readers know them; running ones, and others for a while.
   std::map<JobKey, Shown> shown_;
@@ -104,9 +113,10 @@ class LiveEvents {
   absl::Time checked_ = absl::InfinitePast();
   absl::Time breathed_ = absl::InfinitePast();
   absl::Time looked_ = absl::InfinitePast();
-  absl::Time told_deletions_ = absl::InfinitePast();
-  // How many jobs had been deleted when readers were told of that last.
-  uint64_t deleted_ = 0;
+  uint64_t seen_deletions_ = 0;
+  // The audiences that are to be told of deleted jobs, and when others were told of some.
+  std::set<std::string> deletions_;
+  std::map<std::string, absl::Time> told_deletions_;
 };
 
 }  // namespace farandole

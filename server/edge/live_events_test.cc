@@ -102,6 +102,63 @@ TEST_F(LiveEventsTest, DeletedJobsAreAResetAndOneAtMostInFiveSeconds) {
   EXPECT_THAT(stream->Take(), HasSubstr("event: reset\n"));
 }
 
+TEST_F(LiveEventsTest, DeletedJobsResetTheirTenantsPagesAndThoseThatSeeAll) {
+  const auto own = Open("team");
+  const auto other = Open("others");
+  const auto admin = Open("admin");
+  for (const char* tenant : {"team", "others"}) Update(tenant, "one", 5);
+  Tick();
+  for (const auto& stream : {own, other, admin}) stream->Take();
+  jobs_.Forget({"team", "one"});
+  Tick();
+  EXPECT_THAT(own->Take(), HasSubstr("event: reset\n"));
+  EXPECT_THAT(admin->Take(), HasSubstr("event: reset\n"));
+  EXPECT_EQ(other->Take(), "");
+  jobs_.Forget({"others", "one"});
+  Tick();
+  EXPECT_THAT(other->Take(), HasSubstr("event: reset\n")) << "it has its own 5 s";
+  EXPECT_EQ(admin->Take(), "");
+}
+
+TEST_F(LiveEventsTest, ManyChangesResetTheirTenantsPagesAndThoseThatSeeAll) {
+  const auto own = Open("team");
+  const auto other = Open("others");
+  const auto admin = Open("admin");
+  for (const auto& stream : {own, other, admin}) stream->Take();
+  for (size_t job = 0; job <= LiveEvents::kMostAtOnce; ++job) Update("team", absl::StrCat("job-", job), 1);
+  Update("others", "mnist", 1);
+  Tick();
+  EXPECT_THAT(own->Take(), HasSubstr("event: reset\n"));
+  EXPECT_THAT(admin->Take(), HasSubstr("event: reset\n"));
+  EXPECT_THAT(other->Take(), AllOf(HasSubstr("mnist"), Not(HasSubstr("event: reset\n"))));
+}
+
+TEST_F(LiveEventsTest, TheNumberOfAnEventTellsNothingOfOtherTenants) {
+  const auto number_of = [](const std::string& id) { return std::stoi(id.substr(id.find('.') + 1)); };
+  const auto stream = Open("team");
+  const auto admin = Open("admin");
+  Update("team", "mnist", 1, "first");
+  Tick();
+  const int first = number_of(LastId(stream->Take()));
+  for (int i = 0; i < 5; ++i) {
+    Update("others", "theirs", 1, absl::StrCat("reason ", i));
+    Tick();
+  }
+  Update("team", "mnist", 1, "second");
+  Tick();
+  EXPECT_EQ(number_of(LastId(stream->Take())), first + 1);
+}
+
+TEST_F(LiveEventsTest, AQuietTenantsNumbersDoNotWaitForTheManyOfAnother) {
+  const auto stream = Open("quiet");
+  for (const double rate : {1.0, 2.0}) {
+    for (int job = 0; job < 500; ++job) Update("busy", absl::StrCat("job-", job), rate);
+    Update("quiet", "mnist", rate);
+    Tick(absl::Seconds(3));
+  }
+  EXPECT_THAT(stream->Take(), HasSubstr("\"batches_per_second\":2"));
+}
+
 TEST_F(LiveEventsTest, NumbersComeEveryTwoSecondsAndNewsAtOnce) {
   const auto stream = Open("admin");
   Update("team", "mnist", 5);

@@ -158,7 +158,7 @@ void JobRegistry::ShowQueued(const JobKey& key, std::optional<v1::JobSummary> su
   if (!queued_.contains(key) && !jobs_.contains(key)) {
     // Readers look at all jobs anew.
     updates_.erase(key);
-    ++forgotten_;
+    NoteForgotten(key.tenant);
     return;
   }
   updates_[key] = ++last_update_;
@@ -178,14 +178,22 @@ void JobRegistry::Forget(const JobKey& key) {
     const Usage before = UsageOf(key);
     Erase(key);
     is_room = Recount(key, before);
-    ++forgotten_;
+    NoteForgotten(key.tenant);
   }
   if (is_room && on_room_ != nullptr) on_room_();
 }
 
-uint64_t JobRegistry::forgotten() const {
+void JobRegistry::NoteForgotten(const std::string& tenant) { forgotten_[tenant] = ++last_forgotten_; }
+
+std::vector<std::string> JobRegistry::ListForgetful(uint64_t* seen) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return forgotten_;
+  std::vector<std::string> tenants;
+  if (last_forgotten_ == *seen) return tenants;
+  for (const auto& [tenant, number] : forgotten_) {
+    if (number > *seen) tenants.push_back(tenant);
+  }
+  *seen = last_forgotten_;
+  return tenants;
 }
 
 std::vector<EndedJob> JobRegistry::Overdue(const Retention& retention, absl::Time now, size_t most) const {

@@ -92,8 +92,8 @@ class JobRegistry {
 
   // The job was deleted.
   void Forget(const JobKey& key);
-  // How many jobs were forgotten.
-  uint64_t forgotten() const;
+  // The tenants of which jobs were forgotten after the call that gave `*seen`, which becomes this call's; 0 means all.
+  std::vector<std::string> ListForgetful(uint64_t* seen) const;
   // At most `most` of the jobs that `retention` does not let be kept; of each tenant the oldest first, and of all
   // tenants alike.
   std::vector<EndedJob> Overdue(const Retention& retention, absl::Time now, size_t most) const;
@@ -141,6 +141,7 @@ class JobRegistry {
   std::optional<int64_t> CreatedAt(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After a change of a job that was created `before`: gives it its place in the list.
   void Relist(const JobKey& key, std::optional<int64_t> before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteForgotten(const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::function<void()> on_room_;
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
@@ -160,7 +161,9 @@ class JobRegistry {
   uint64_t last_update_ ABSL_GUARDED_BY(mutex_) = 0;
   // By tenant: the end of each ended job, and its name.
   absl::btree_map<std::string, absl::btree_set<std::pair<int64_t, std::string>>> ended_ ABSL_GUARDED_BY(mutex_);
-  uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Of each tenant the number of its last job that was forgotten.
+  absl::btree_map<std::string, uint64_t> forgotten_ ABSL_GUARDED_BY(mutex_);
+  uint64_t last_forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace farandole

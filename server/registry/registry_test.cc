@@ -365,6 +365,18 @@ TEST(JobDirectoryTest, APageCostsThatPageHoweverManyJobsAreKept) {
   EXPECT_LT(many, 20 * few + absl::Microseconds(20)) << few << " with a hundredth of the jobs";
 }
 
+TEST(JobDirectoryTest, TenantsOfWhichJobsWereForgottenAreTold) {
+  JobRegistry registry;
+  for (const char* tenant : {"a", "b"}) registry.Update({tenant, "x"}, Job(tenant, "x", v1::JOB_STATE_FINISHED, 1));
+  uint64_t seen = 0;
+  EXPECT_THAT(registry.ListForgetful(&seen), ::testing::IsEmpty());
+  registry.Forget({"a", "x"});
+  EXPECT_THAT(registry.ListForgetful(&seen), ::testing::ElementsAre("a"));
+  EXPECT_THAT(registry.ListForgetful(&seen), ::testing::IsEmpty());
+  registry.Forget({"b", "x"});
+  EXPECT_THAT(registry.ListForgetful(&seen), ::testing::ElementsAre("b"));
+}
+
 std::vector<std::string> NamesOf(const std::vector<EndedJob>& jobs) {
   std::vector<std::string> names;
   for (const EndedJob& job : jobs) names.push_back(absl::StrCat(job.key.Text(), "@", job.ended_unix_ms));
@@ -475,11 +487,11 @@ TEST(JobDirectoryTest, ALaunchInTheQueueIsShownInThePlaceOfItsJob) {
   EXPECT_EQ(registry.Find({"a", "ran"})->state(), v1::JOB_STATE_QUEUED) << "as the list shows it";
   EXPECT_FALSE(registry.HasRoom({"a", "new"}));
   EXPECT_TRUE(registry.IsShown({"a", "new"}));
-  const uint64_t forgotten = registry.forgotten();
+  uint64_t seen_forgotten = 0;
   registry.ShowQueued({"a", "ran"}, std::nullopt);
-  EXPECT_EQ(registry.forgotten(), forgotten);
+  EXPECT_THAT(registry.ListForgetful(&seen_forgotten), ::testing::IsEmpty());
   registry.ShowQueued({"a", "new"}, std::nullopt);
-  EXPECT_EQ(registry.forgotten(), forgotten + 1);
+  EXPECT_THAT(registry.ListForgetful(&seen_forgotten), ::testing::ElementsAre("a"));
   EXPECT_THAT(states(), ::testing::ElementsAre("ran 3"));
   EXPECT_FALSE(registry.IsShown({"a", "new"}));
 }

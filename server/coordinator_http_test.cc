@@ -1,5 +1,6 @@
 // The HTTP edge of a coordinator.
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/steady_time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -258,6 +260,57 @@ TEST_F(CoordinatorHttpTest, ATenantHasOneFileAtATime) {
   // Its place is free again, also after a refusal.
   for (int i = 0; i < 2; ++i)
     EXPECT_EQ(Get("/api/v1/jobs/mnist/timeline/file", coordinator_->token()).result_int(), 404u);
+}
+
+TEST_F(CoordinatorHttpTest, ATenantHasFewAnswersAboutWholeJobsAtATime) {
+  Start();
+  const auto workers = Train("mnist", 1);
+  v1::CreateTenantRequest create;
+  create.set_tenant("other");
+  create.set_idempotency_key("k");
+  const std::string other = Client().CreateTenant(create)->token();
+  constexpr int kMost = 8;
+  std::vector<Response> asked(kMost);
+  std::vector<std::thread> askers;
+  // The rank does not answer, so that each holds its place for seconds, and asks again. The questions below may take
+  // one meanwhile.
+  std::atomic<bool> is_done{false};
+  for (Response& one : asked) {
+    askers.emplace_back([this, &one, &is_done] {
+      do one = Post("/api/v1/jobs/mnist/stacks");
+      while (!is_done || one.result_int() == 429u);
+    });
+  }
+  // Both within one of these waits.
+  Response whole, hang;
+  const absl::Time end = SteadyNow() + absl::Seconds(30);
+  while ((whole.result_int() != 429u || hang.result_int() != 429u) && SteadyNow() < end) {
+    whole = Get("/api/v1/jobs/mnist", coordinator_->token());
+    hang = Get("/api/v1/jobs/mnist/hang", coordinator_->token());
+  }
+  EXPECT_EQ(hang.result_int(), 429u);
+  EXPECT_EQ(whole[http::field::retry_after], "5");
+  EXPECT_THAT(whole.body(), HasSubstr("tenant default has 8 of its answers about whole jobs under way"));
+  EXPECT_EQ(Get("/api/v1/jobs/mnist/hang", other).result_int(), 404u) << "another tenant has its own";
+  EXPECT_EQ(Get("/api/v1/jobs/mnist?view=page", coordinator_->token()).result_int(), 200u) << "pages go on";
+  is_done = true;
+  AnswerEvidence(workers, [](v1::Evidence*) {});
+  for (std::thread& asker : askers) asker.join();
+  for (const Response& one : asked) EXPECT_EQ(one.result_int(), 200u);
+  EXPECT_EQ(Get("/api/v1/jobs/mnist", coordinator_->token()).result_int(), 200u);
+}
+
+TEST_F(CoordinatorHttpTest, ALookThatIsRefusedSaysWhenToComeBack) {
+  options_.bytes.tenant_rate = 1 << 10;
+  Start();
+  v1::CreateTenantRequest create;
+  create.set_tenant("other");
+  create.set_idempotency_key("k");
+  const std::string other = Client().CreateTenant(create)->token();
+  Response last;
+  for (int looks = 0; looks < 100 && last.result_int() != 429u; ++looks) last = Get("/api/v1/jobs/mnist", other);
+  EXPECT_EQ(last.result_int(), 429u);
+  EXPECT_EQ(last[http::field::retry_after], "1");
 }
 
 TEST_F(CoordinatorHttpTest, TheAuditLogHasChangesOfJobsThatThereAreOnly) {

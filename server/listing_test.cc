@@ -186,7 +186,8 @@ TEST_F(ListingTest, ATenantThatFillsTheStoreIsRefusedMoreWithBothNumbersAndItsJo
   lower.set_max_store_bytes(1 << 20);
   lower.set_idempotency_key("higher");
   ASSERT_TRUE(Client().SetQuota(lower).ok());
-  EXPECT_TRUE(TryCheckpoint(workers[0].get(), "train", 5000).ok()) << "a larger quota has room at once";
+  const absl::Status room = TryCheckpoint(workers[0].get(), "train", 5000);
+  EXPECT_TRUE(room.ok()) << "a larger quota has room at once: " << room;
   Leave(workers);
 }
 

@@ -3,9 +3,22 @@
 #include <iterator>
 #include <variant>
 
+#include "server/edge/view_json.h"
+
 namespace farandole {
 
-void JobViews::Ask(const JobKey& key, std::optional<uint32_t> rank, Use use) {
+const std::string* JobView::Find(const std::string& query) const {
+  const auto found = bodies_.find(query);
+  return found == bodies_.end() ? nullptr : &found->second;
+}
+
+void JobView::Keep(const std::string& query, const std::string& body) const {
+  const size_t bytes = query.size() + body.size();
+  if (bytes > kMostBytes - bytes_ || !bodies_.emplace(query, body).second) return;
+  bytes_ += bytes;
+}
+
+void JobViews::Ask(const Access& viewer, const JobKey& key, std::optional<uint32_t> rank, Use use) {
   const Place place(key, rank);
   std::shared_ptr<const JobView> fresh;
   std::shared_ptr<Question> question;
@@ -13,7 +26,7 @@ void JobViews::Ask(const JobKey& key, std::optional<uint32_t> rank, Use use) {
     const std::lock_guard<std::mutex> lock(mutex_);
     MakeRoom();
     Entry& entry = entries_[place];
-    if (entry.open == nullptr && entry.view != nullptr && clock_() < entry.view->at + kFresh) {
+    if (entry.open == nullptr && entry.view != nullptr && clock_() < entry.view->at() + kFresh) {
       fresh = entry.view;
     } else if (entry.open != nullptr) {
       entry.open->waiting.push_back(std::move(use));
@@ -30,8 +43,8 @@ void JobViews::Ask(const JobKey& key, std::optional<uint32_t> rank, Use use) {
       [rank](CallId call) {
         return JobInspected{call, rank};
       },
-      [this, place, question](const absl::Status& status, ReplyMessage message) {
-        Take(place, question, status, std::move(message));
+      [this, viewer, place, question](const absl::Status& status, ReplyMessage message) {
+        Take(viewer, place, question, status, std::move(message));
       });
 }
 
@@ -43,12 +56,15 @@ void JobViews::Expire(const JobKey& key) {
   }
 }
 
-void JobViews::Take(const Place& place, const std::shared_ptr<Question>& question, const absl::Status& status,
-                    ReplyMessage message) {
+void JobViews::Take(const Access& viewer, const Place& place, const std::shared_ptr<Question>& question,
+                    const absl::Status& status, ReplyMessage message) {
   absl::Status said = status;
   std::shared_ptr<const JobView> view;
   if (auto* job = std::get_if<v1::GetJobResponse>(&message); said.ok() && job != nullptr) {
-    view = std::make_shared<const JobView>(JobView{std::move(*job), clock_(), {}});
+    router_->TakePaceOfAnswer(viewer, job->ByteSizeLong());
+    const std::optional<uint32_t> rank = place.second;
+    view =
+        std::make_shared<const JobView>(rank.has_value() ? OfRank(*rank, std::move(*job)) : std::move(*job), clock_());
   } else if (said.ok()) {
     said = absl::InternalError("the job's answer is of another call's type");
   }
@@ -68,14 +84,14 @@ void JobViews::MakeRoom() {
   const absl::Time oldest_kept = clock_() - kKept;
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const bool is_old =
-        entry->second.open == nullptr && (entry->second.view == nullptr || entry->second.view->at < oldest_kept);
+        entry->second.open == nullptr && (entry->second.view == nullptr || entry->second.view->at() < oldest_kept);
     entry = is_old ? entries_.erase(entry) : std::next(entry);
   }
   if (entries_.size() < kMostKept) return;
   auto oldest = entries_.end();
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (entry->second.open != nullptr) continue;
-    if (oldest == entries_.end() || entry->second.view->at < oldest->second.view->at) oldest = entry;
+    if (oldest == entries_.end() || entry->second.view->at() < oldest->second.view->at()) oldest = entry;
   }
   if (oldest != entries_.end()) entries_.erase(oldest);
 }

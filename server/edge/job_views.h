@@ -21,14 +21,26 @@
 namespace farandole {
 
 // A job as it was at one moment, and what was written of it for pages: for all that look at it.
-struct JobView {
+class JobView {
+ public:
   // Bodies of further queries are written each time.
-  static constexpr size_t kMostBodies = 32;
+  static constexpr size_t kMostBytes = 1 << 20;
 
-  v1::GetJobResponse job;
-  absl::Time at;
-  // By query. The edge's thread only.
-  mutable std::map<std::string, std::string> bodies;
+  JobView(v1::GetJobResponse job, absl::Time at) : job_(std::move(job)), at_(at) {}
+
+  const v1::GetJobResponse& job() const { return job_; }
+  absl::Time at() const { return at_; }
+
+  // The body that was kept for this query; null: none. The edge's thread only, as Keep.
+  const std::string* Find(const std::string& query) const;
+  void Keep(const std::string& query, const std::string& body) const;
+
+ private:
+  const v1::GetJobResponse job_;
+  const absl::Time at_;
+  // By query.
+  mutable std::map<std::string, std::string> bodies_;
+  mutable size_t bytes_ = 0;
 };
 
 // Looks at jobs for pages, at most once a second at each, for however many pages. Owned by the coordinator; any thread.
@@ -46,8 +58,8 @@ class JobViews {
 
   using Use = std::function<void(const absl::Status&, std::shared_ptr<const JobView>)>;
   // `use` is called once with a fresh view, at once or later, from any thread; or with why there is none.
-  // `rank`: the view has its history.
-  void Ask(const JobKey& key, std::optional<uint32_t> rank, Use use);
+  // `rank`: the view has its history, and no other worker. Where the job itself is asked, `viewer` pays for the answer.
+  void Ask(const Access& viewer, const JobKey& key, std::optional<uint32_t> rank, Use use);
   // The job has changed: what is known of it, and what was asked for before, is no answer to later questions.
   void Expire(const JobKey& key);
 
@@ -64,8 +76,8 @@ class JobViews {
     std::shared_ptr<Question> open;
   };
 
-  void Take(const Place& place, const std::shared_ptr<Question>& question, const absl::Status& status,
-            ReplyMessage message);
+  void Take(const Access& viewer, const Place& place, const std::shared_ptr<Question>& question,
+            const absl::Status& status, ReplyMessage message);
   void MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   CallRouter* const router_;

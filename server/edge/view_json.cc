@@ -106,8 +106,7 @@ absl::StatusOr<Json> RankJson(absl::string_view query, const v1::GetJobResponse&
     if (job.has_rank_history()) json["rank_history"] = HistoryJson(job.rank_history());
     return json;
   }
-  return absl::NotFoundError(
-      absl::StrCat("rank ", rank, ": job ", job.summary().job(), " has ", job.workers_size(), " workers"));
+  return absl::NotFoundError(absl::StrCat("job ", job.summary().job(), " has no worker of rank ", rank));
 }
 
 // Sums over the ranks of a host.
@@ -234,6 +233,17 @@ absl::StatusOr<std::string> ViewJson(absl::string_view view, absl::string_view q
   if (!json.ok()) return json.status();
   (*json)["at_unix_ms"] = at_unix_ms;
   return ShowJson(*json, -1) + "\n";
+}
+
+v1::GetJobResponse OfRank(uint32_t rank, v1::GetJobResponse job) {
+  // Not the same message: what is taken out of one stays with it for its next use.
+  v1::GetJobResponse kept;
+  kept.mutable_summary()->Swap(job.mutable_summary());
+  if (job.has_rank_history()) kept.mutable_rank_history()->Swap(job.mutable_rank_history());
+  for (v1::WorkerStatus& worker : *job.mutable_workers()) {
+    if (worker.rank() == rank) kept.add_workers()->Swap(&worker);
+  }
+  return kept;
 }
 
 std::string RankBytes(const v1::GetJobResponse& job) {

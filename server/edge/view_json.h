@@ -24,6 +24,9 @@ inline constexpr size_t kMostRows = 500;
 absl::StatusOr<std::string> ViewJson(absl::string_view view, absl::string_view query, const v1::GetJobResponse& job,
                                      int64_t at_unix_ms);
 
+// As much of the job as the view "rank" of this rank shows: without the other workers.
+v1::GetJobResponse OfRank(uint32_t rank, v1::GetJobResponse job);
+
 // One byte for each rank. The upper three bits: 0 live, 1 draining, 2 left, 3 lost, 4 any other state. The lower five:
 // the program's own share of the time in thirtieths; 31: not measured.
 std::string RankBytes(const v1::GetJobResponse& job);

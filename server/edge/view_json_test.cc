@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "server/edge/job_views.h"
 
 namespace farandole {
 namespace {
@@ -70,7 +71,32 @@ TEST(ViewJsonTest, ARankIsFoundOrNamed) {
   EXPECT_EQ(View("rank", "rank=3", SomeJob())["worker"]["last_submitted"], "loss");
   const absl::Status missing = ViewJson("rank", "rank=8", SomeJob(), 0).status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(missing.message(), HasSubstr("job mnist has 8 workers"));
+  EXPECT_THAT(missing.message(), HasSubstr("job mnist has no worker of rank 8"));
+}
+
+TEST(ViewJsonTest, OfARankAsMuchIsKeptAsItsViewShows) {
+  v1::GetJobResponse job = SomeJob(1000);
+  job.mutable_rank_history()->add_at_unix_ms(7);
+  const v1::GetJobResponse kept = OfRank(3, job);
+  EXPECT_EQ(ViewJson("rank", "rank=3", kept, 5).value(), ViewJson("rank", "rank=3", job, 5).value());
+  EXPECT_EQ(ViewJson("rank", "rank=8", kept, 5).status().message(), "job mnist has no worker of rank 8");
+  EXPECT_LT(kept.SpaceUsedLong(), job.SpaceUsedLong() / 100);
+}
+
+TEST(JobViewTest, WhatIsWrittenOfAViewHasABound) {
+  const JobView view(SomeJob(), absl::UnixEpoch());
+  EXPECT_EQ(view.Find("view=page"), nullptr);
+  view.Keep("view=page", "text");
+  ASSERT_NE(view.Find("view=page"), nullptr);
+  EXPECT_EQ(*view.Find("view=page"), "text");
+  size_t kept = 0;
+  for (int i = 0; i < 100; ++i) {
+    const std::string query = absl::StrCat("view=workers&offset=", i);
+    view.Keep(query, std::string(100'000, 'x'));
+    kept += view.Find(query) != nullptr ? 100'000 : 0;
+  }
+  EXPECT_GT(kept, JobView::kMostBytes / 2);
+  EXPECT_LE(kept, JobView::kMostBytes);
 }
 
 TEST(ViewJsonTest, HostsHaveAveragesAndTheirNetwork) {

@@ -39,6 +39,28 @@ def tab(page: Page, name: str) -> None:
     page.get_by_role("navigation", name="Parts of the job").get_by_role("link", name=name).click()
 
 
+def test_a_page_that_is_refused_for_want_of_room_comes_back(
+    serve: Callable[..., Coordinator], watched: Watched
+) -> None:
+    coordinator = serve()
+    page = watched.page
+    asked: List[float] = []
+
+    def refuse_twice(route: Route) -> None:
+        asked.append(time.monotonic())
+        if len(asked) > 2:
+            route.continue_()
+        else:
+            route.fulfill(status=429, headers={"Retry-After": "1"}, json={"error": "there is no room"})
+
+    page.route("**/api/v1/jobs?*", refuse_twice)
+    sign_in(page, coordinator.http, token_of(coordinator))
+    expect(page.get_by_text("No jobs yet.")).to_be_visible()
+    # After half of what it was told at least, and not only when it asks anew for other reasons.
+    gaps = [after - before for before, after in zip(asked, asked[1:3])]
+    assert all(0.4 < gap < 10 for gap in gaps), gaps
+
+
 def test_a_stall_is_followed_by_keyboard(
     job: Callable[..., Program], serve: Callable[..., Coordinator], gate: Gate, watched: Watched
 ) -> None:

@@ -14,9 +14,9 @@
 
 namespace farandole {
 
-// Files of some MiB that the edge makes in memory: each tenant has at most `most` at a time, each from its request
-// until it is written to the client or the connection has ended. The tenant is the caller's, so that nobody keeps
-// another's callers from a job. Any thread.
+// Memory of the edge for replies: files, answers about whole jobs, bytes of pages. Each tenant has at most `most` of it
+// at a time, each from its request until it is written to the client or the connection has ended. The tenant is the
+// caller's, so that nobody keeps another's callers from a job. Any thread.
 class FilePlaces {
  public:
   // `kind` names the files for people: "timelines and archives".
@@ -25,6 +25,9 @@ class FilePlaces {
   // The answer to give for such a request in the place of `answer`; it holds a place. nullopt: the tenant has all its
   // places in use, and `answer` has got 429.
   std::optional<HttpAnswer> Take(const HttpIdentity& identity, HttpAnswer answer);
+  // For a reply that is written out: it takes a place for each byte of its body; the first reply fits, however long it
+  // is. Gives 429 in its place where the tenant's others take too many.
+  HttpReply Fit(const HttpIdentity& identity, HttpReply reply);
 
  private:
   struct Taken {
@@ -33,6 +36,10 @@ class FilePlaces {
     absl::btree_map<std::string, size_t> tenants ABSL_GUARDED_BY(mutex);
   };
   class Place;
+
+  // Of `count` places; null: the tenant's others leave too few.
+  std::shared_ptr<const void> Hold(const std::string& tenant, size_t count);
+  HttpReply Refusal(const std::string& tenant) const;
 
   const size_t most_;
   const std::string kind_;

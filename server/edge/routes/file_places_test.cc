@@ -53,5 +53,34 @@ TEST(FilePlacesTest, SeveralAtATimeWhereSoManyMayBe) {
   EXPECT_TRUE(places.Take({HttpAccess::kTenant, "team"}, [](const HttpReply&) {}).has_value());
 }
 
+TEST(FilePlacesTest, RepliesCountByTheirBytesUntilTheyAreGone) {
+  FilePlaces places(1000, "bytes of pages");
+  const auto fit = [&places](const std::string& tenant, size_t bytes) {
+    HttpReply reply;
+    reply.body = std::string(bytes, 'x');
+    return places.Fit({HttpAccess::kTenant, tenant}, std::move(reply));
+  };
+  std::optional<HttpReply> first = fit("team", 600);
+  EXPECT_EQ(first->status, 200u);
+  EXPECT_EQ(first->body.size(), 600u);
+  const HttpReply second = fit("team", 400);
+  EXPECT_EQ(second.status, 200u);
+  const HttpReply refused = fit("team", 1);
+  EXPECT_EQ(refused.status, 429u);
+  EXPECT_THAT(refused.body, HasSubstr("tenant team has 1000 of its bytes of pages under way"));
+  EXPECT_EQ(refused.held, nullptr) << "a refusal takes no place";
+  EXPECT_EQ(fit("other", 1).status, 200u);
+  // It goes with the last of its copies.
+  std::optional<HttpReply> copy = first;
+  first.reset();
+  EXPECT_EQ(fit("team", 500).status, 429u);
+  copy.reset();
+  EXPECT_EQ(fit("team", 500).status, 200u);
+  // One that is longer than all places fits where nothing else is under way, and only there.
+  EXPECT_EQ(fit("team", 601).status, 429u);
+  EXPECT_EQ(fit("quiet", 5000).status, 200u);
+  EXPECT_EQ(fit("team", 0).status, 200u);
+}
+
 }  // namespace
 }  // namespace farandole

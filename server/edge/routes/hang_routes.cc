@@ -88,12 +88,13 @@ void FindKept(CallRouter* router, const JobKey& key, v1::JobState state, Found f
       });
 }
 
-// The answer to give for an archive, or for none; nullopt: the tenant has its place in use, and `answer` was called.
-std::optional<HttpAnswer> Admit(FilePlaces* places, bool as_archive, const HttpIdentity& identity, HttpAnswer answer) {
-  return as_archive ? places->Take(identity, std::move(answer)) : std::make_optional(std::move(answer));
+// The answer to give, which holds a place; nullopt: the tenant has none, and `answer` was called.
+std::optional<HttpAnswer> Admit(const HangPlaces& places, bool as_archive, const HttpIdentity& identity,
+                                HttpAnswer answer) {
+  return (as_archive ? places.files : places.whole_jobs)->Take(identity, std::move(answer));
 }
 
-void AnswerKept(CallRouter* router, const JobRegistry* registry, FilePlaces* places, const HttpRequest& request,
+void AnswerKept(CallRouter* router, const JobRegistry* registry, const HangPlaces& places, const HttpRequest& request,
                 const HttpIdentity& identity, bool as_archive, HttpAnswer answer) {
   const absl::StatusOr<JobKey> key = JobToRead(router, request, identity);
   if (!key.ok()) return answer(Refuse(key.status()));
@@ -102,14 +103,16 @@ void AnswerKept(CallRouter* router, const JobRegistry* registry, FilePlaces* pla
   std::optional<HttpAnswer> held = Admit(places, as_archive, identity, std::move(answer));
   if (!held.has_value()) return;
   FindKept(router, *key, job->state(),
-           [router, key = *key, as_archive, answer = *std::move(held)](const absl::Status& status, Said said) {
+           [router, viewer = ReaderOf(identity), key = *key, as_archive, answer = *std::move(held)](
+               const absl::Status& status, Said said) {
              if (!status.ok()) return answer(as_archive ? Refuse(status) : NothingKept(status));
+             router->TakePaceOfAnswer(viewer, said->ByteSizeLong());
              if (as_archive) return AnswerArchive(router, key, std::move(said), answer);
              answer(HangReply("kept", std::move(said)));
            });
 }
 
-void AskNow(CallRouter* router, FilePlaces* places, const HttpRequest& request, const HttpIdentity& identity,
+void AskNow(CallRouter* router, const HangPlaces& places, const HttpRequest& request, const HttpIdentity& identity,
             HttpAnswer answer) {
   const absl::StatusOr<JobAction> call = AdmitCall(router, request, identity, Right::kView, kStacks);
   if (!call.ok()) return answer(Refuse(call.status()));
@@ -122,7 +125,8 @@ void AskNow(CallRouter* router, FilePlaces* places, const HttpRequest& request, 
         return EvidenceRequested{call, true, false};
       },
       *std::move(held),
-      [router, key = call->job, as_archive](v1::DiagnoseResponse found, const HttpAnswer& last) {
+      [router, viewer = call->caller, key = call->job, as_archive](v1::DiagnoseResponse found, const HttpAnswer& last) {
+        router->TakePaceOfAnswer(viewer, found.ByteSizeLong());
         auto said = std::make_shared<const v1::DiagnoseResponse>(std::move(found));
         if (as_archive) return AnswerArchive(router, key, std::move(said), last);
         last(HangReply("asked", std::move(said)));
@@ -131,19 +135,18 @@ void AskNow(CallRouter* router, FilePlaces* places, const HttpRequest& request, 
 
 }  // namespace
 
-std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registry,
-                                  const std::shared_ptr<FilePlaces>& places) {
+std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registry, const HangPlaces& places) {
   std::vector<HttpRoute> routes;
   for (const bool as_archive : {false, true}) {
     routes.push_back({"GET", as_archive ? kArchive : kHang, HttpAccess::kTenant,
                       [router, registry, places, as_archive](const HttpRequest& request, const HttpIdentity& identity,
                                                              HttpAnswer answer) {
-                        AnswerKept(router, registry, places.get(), request, identity, as_archive, std::move(answer));
+                        AnswerKept(router, registry, places, request, identity, as_archive, std::move(answer));
                       }});
   }
   routes.push_back({"POST", kStacks, HttpAccess::kTenant,
                     [router, places](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-                      AskNow(router, places.get(), request, identity, std::move(answer));
+                      AskNow(router, places, request, identity, std::move(answer));
                     }});
   return routes;
 }

@@ -11,6 +11,12 @@
 
 namespace farandole {
 
+// For archives, and for the other answers. Shared by all routes that make files, or answer about whole jobs.
+struct HangPlaces {
+  std::shared_ptr<FilePlaces> files;
+  std::shared_ptr<FilePlaces> whole_jobs;
+};
+
 // The evidence of who waits for whom in a job, for callers with a token that shows it; MonitorService.Diagnose has the
 // same.
 //   GET  /api/v1/jobs/NAME/hang          what is kept of its last stall, or of its end; asks no worker. The fields of
@@ -19,10 +25,9 @@ namespace farandole {
 //   GET  /api/v1/jobs/NAME/hang/archive  the same as a .tar.gz with everything; 404, 409 or 503 where nothing is kept
 //   POST /api/v1/jobs/NAME/stacks        asks the ranks now, which takes 4 s at most; "state": "asked". format=archive:
 //                                        the .tar.gz. It changes nothing: the audit log has no line, as of Diagnose
-// An archive takes 2 MiB of evidence and names the ranks that it leaves out; 429: the caller's tenant has its place in
-// use. `router` and `registry` outlive the routes. `places`: shared by all routes that make files.
-std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registry,
-                                  const std::shared_ptr<FilePlaces>& places);
+// An archive takes 2 MiB of evidence and names the ranks that it leaves out; 429: the caller's tenant has its places in
+// use. `router` and `registry` outlive the routes.
+std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registry, const HangPlaces& places);
 
 }  // namespace farandole
 

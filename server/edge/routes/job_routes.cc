@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "base/retry/retry_delay.h"
 #include "base/steady_time.h"
 #include "nlohmann/json.hpp"
 #include "web/form_text.h"
@@ -43,7 +45,12 @@ absl::StatusOr<JobKey> JobOf(CallRouter* router, const HttpRequest& request, con
 
 }  // namespace
 
-HttpReply Refuse(const absl::Status& status) { return HttpError(HttpStatusOf(status), std::string(status.message())); }
+HttpReply Refuse(const absl::Status& status) {
+  HttpReply reply = HttpError(HttpStatusOf(status), std::string(status.message()));
+  if (const std::optional<absl::Duration> delay = RetryDelayOf(status); delay.has_value())
+    reply.headers.emplace_back("Retry-After", absl::StrCat(absl::ToInt64Seconds(absl::Ceil(*delay, absl::Seconds(1)))));
+  return reply;
+}
 
 HttpReply Reply200(const nlohmann::ordered_json& json) {
   HttpReply reply;

@@ -21,7 +21,8 @@ namespace farandole {
 
 // Common parts of the routes about one job.
 
-// The reply that says this error, with the HTTP status that its code comes nearest to.
+// The reply that says this error, with the HTTP status that its code comes nearest to, and when to ask again if the
+// error says so.
 HttpReply Refuse(const absl::Status& status);
 HttpReply Reply200(const nlohmann::ordered_json& json);
 // A file that the browser keeps under this name.

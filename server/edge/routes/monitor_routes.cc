@@ -38,6 +38,11 @@ constexpr char kOneJob[] = "/api/v1/jobs/*";
 constexpr char kLogged[] = "/api/v1/jobs/*/metrics";
 constexpr char kEvents[] = "/api/v1/events";
 constexpr size_t kMostLoggedLists = 8;
+// Each is of thousands of workers, when a job is large: some MiB, and its JSON.
+constexpr size_t kMostWholeJobs = 8;
+// Of a tenant's replies to its pages, which a client that does not read keeps for 10 s. 300 pages that ask at the same
+// moment have 100 KiB each.
+constexpr size_t kMostPageBytes = 32 << 20;
 // A look at one job of a list costs so much of its caller's pace, in bytes: about the same time.
 constexpr int64_t kPaceOfListedJob = 32;
 constexpr size_t kMostSearchBytes = 256;
@@ -58,19 +63,21 @@ HttpReply JobReply(std::shared_ptr<const v1::GetJobResponse> job, v1::ListCheckp
     whole["checkpoints"] = Json::array();
     for (const v1::Checkpoint& checkpoint : listed->checkpoints())
       whole["checkpoints"].push_back(CheckpointJson(checkpoint));
-    *complete = Reply200(whole);
+    complete->body = Reply200(whole).body;
   };
   return reply;
 }
 
-void AnswerJob(CallRouter* router, const JobKey& key, std::optional<uint32_t> history_of, HttpAnswer answer) {
+void AnswerJob(CallRouter* router, const Access& viewer, const JobKey& key, std::optional<uint32_t> history_of,
+               HttpAnswer answer) {
   AskJob<v1::GetJobResponse>(
       router, key,
       [history_of](CallId call) {
         return JobInspected{call, history_of};
       },
       std::move(answer),
-      [router, key](v1::GetJobResponse job, const HttpAnswer& next) {
+      [router, viewer, key](v1::GetJobResponse job, const HttpAnswer& next) {
+        router->TakePaceOfAnswer(viewer, job.ByteSizeLong());
         AskJob<v1::ListCheckpointsResponse>(
             router, key, [](CallId call) { return CheckpointsListed{call}; }, next,
             [kept = std::make_shared<v1::GetJobResponse>(std::move(job))](v1::ListCheckpointsResponse listed,
@@ -81,61 +88,75 @@ void AnswerJob(CallRouter* router, const JobKey& key, std::optional<uint32_t> hi
 }
 
 // Written once for all that ask the same of the same view.
-HttpReply ViewReply(std::shared_ptr<const JobView> view, const std::string& query) {
+HttpReply WriteView(const JobView& view, const std::string& query) {
+  const std::string kind = QueryValue(query, "view");
   HttpReply reply;
-  reply.complete = [view = std::move(view), query](HttpReply* complete) {
-    const std::string kind = QueryValue(query, "view");
-    if (const auto known = view->bodies.find(query); known != view->bodies.end()) {
-      complete->body = known->second;
-    } else {
-      absl::StatusOr<std::string> written = RankBytes(view->job);
-      if (kind != "ranks") written = ViewJson(kind, query, view->job, absl::ToUnixMillis(view->at));
-      if (!written.ok()) {
-        *complete = Refuse(written.status());
-        return;
-      }
-      complete->body = *written;
-      if (view->bodies.size() < JobView::kMostBodies) view->bodies.emplace(query, *std::move(written));
-    }
-    if (kind == "ranks") complete->content_type = "application/octet-stream";
-  };
+  if (kind == "ranks") reply.content_type = "application/octet-stream";
+  if (const std::string* known = view.Find(query); known != nullptr) {
+    reply.body = *known;
+    return reply;
+  }
+  absl::StatusOr<std::string> written = RankBytes(view.job());
+  if (kind != "ranks") written = ViewJson(kind, query, view.job(), absl::ToUnixMillis(view.at()));
+  if (!written.ok()) return Refuse(written.status());
+  view.Keep(query, *written);
+  reply.body = *std::move(written);
   return reply;
 }
 
-void AnswerView(JobViews* views, const JobKey& key, const std::string& query, HttpAnswer answer) {
+// Shared by the answers that pages get.
+struct Pages {
+  JobViews* views;
+  // Shared by the replies that are under way.
+  std::shared_ptr<FilePlaces> whole_jobs;
+  std::shared_ptr<FilePlaces> bytes;
+};
+
+void AnswerView(const Pages& pages, const JobKey& key, const std::string& query, const HttpIdentity& identity,
+                HttpAnswer answer) {
   const bool has_history = QueryValue(query, "view") == "rank";
-  views->Ask(key, has_history ? RankOf(query) : std::nullopt,
-             [query, answer = std::move(answer)](const absl::Status& status, std::shared_ptr<const JobView> view) {
-               answer(status.ok() ? ViewReply(std::move(view), query) : Refuse(status));
-             });
+  pages.views->Ask(ReaderOf(identity), key, has_history ? RankOf(query) : std::nullopt,
+                   [query, identity, bytes = pages.bytes, answer = std::move(answer)](
+                       const absl::Status& status, std::shared_ptr<const JobView> view) {
+                     if (!status.ok()) return answer(Refuse(status));
+                     HttpReply reply;
+                     reply.complete = [view = std::move(view), query, identity, bytes](HttpReply* complete) {
+                       *complete = bytes->Fit(identity, WriteView(*view, query));
+                     };
+                     answer(std::move(reply));
+                   });
 }
 
 // The newest first.
-void AnswerCheckpoints(CallRouter* router, const JobKey& key, const std::string& query, HttpAnswer answer) {
+void AnswerCheckpoints(CallRouter* router, const Pages& pages, const JobKey& key, const std::string& query,
+                       const HttpIdentity& identity, HttpAnswer answer) {
   size_t offset = 0;
   size_t limit = 0;
   if (!absl::SimpleAtoi(QueryValue(query, "offset"), &offset)) offset = 0;
   if (!absl::SimpleAtoi(QueryValue(query, "limit"), &limit)) limit = 100;
   AskJob<v1::ListCheckpointsResponse>(
       router, key, [](CallId call) { return CheckpointsListed{call}; }, std::move(answer),
-      [offset, limit](const v1::ListCheckpointsResponse& listed, const HttpAnswer& last) {
+      [offset, limit, router, identity, bytes = pages.bytes](const v1::ListCheckpointsResponse& listed,
+                                                             const HttpAnswer& last) {
+        router->TakePaceOfAnswer(ReaderOf(identity), listed.ByteSizeLong());
         const auto found = static_cast<size_t>(listed.checkpoints_size());
         Json json{{"found", found}, {"checkpoints", Json::array()}, {"at_unix_ms", absl::ToUnixMillis(absl::Now())}};
         const size_t end = std::min(found, std::min(offset, found) + std::min(limit, kMostRows));
         for (size_t i = std::min(offset, found); i < end; ++i)
           json["checkpoints"].push_back(CheckpointJson(listed.checkpoints(static_cast<int>(found - 1 - i))));
-        last(Reply200(json));
+        last(bytes->Fit(identity, Reply200(json)));
       });
 }
 
-void AnswerOne(CallRouter* router, JobViews* views, const HttpRequest& request, const HttpIdentity& identity,
+void AnswerOne(CallRouter* router, const Pages& pages, const HttpRequest& request, const HttpIdentity& identity,
                HttpAnswer answer) {
   const absl::StatusOr<JobKey> key = JobToRead(router, request, identity);
   if (!key.ok()) return answer(Refuse(key.status()));
   const std::string view = QueryValue(request.query, "view");
-  if (view.empty()) return AnswerJob(router, *key, RankOf(request.query), std::move(answer));
-  if (view == "checkpoints") return AnswerCheckpoints(router, *key, request.query, std::move(answer));
-  AnswerView(views, *key, request.query, std::move(answer));
+  if (view == "checkpoints") return AnswerCheckpoints(router, pages, *key, request.query, identity, std::move(answer));
+  if (!view.empty()) return AnswerView(pages, *key, request.query, identity, std::move(answer));
+  std::optional<HttpAnswer> held = pages.whole_jobs->Take(identity, std::move(answer));
+  if (held.has_value()) AnswerJob(router, ReaderOf(identity), *key, RankOf(request.query), *std::move(held));
 }
 
 // Written on the edge's thread: it may be megabytes.
@@ -164,7 +185,9 @@ void AnswerLogged(CallRouter* router, FilePlaces* places, const HttpRequest& req
         return LoggedListed{call, names};
       },
       *std::move(held),
-      [format, name = key->job](const v1::ListLoggedResponse& logged, const HttpAnswer& last) {
+      [router, viewer = ReaderOf(identity), format, name = key->job](const v1::ListLoggedResponse& logged,
+                                                                     const HttpAnswer& last) {
+        router->TakePaceOfAnswer(viewer, logged.ByteSizeLong());
         last(LoggedReply(logged, format.empty() ? "json" : format, name));
       });
 }
@@ -239,19 +262,21 @@ HttpReply ListJobs(const MonitorSources& sources, const Access& access, const st
 
 std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
   CallRouter* const router = sources.router;
-  JobViews* const views = sources.views;
   LiveEvents* const events = sources.events;
   // Pages draw charts of them, several at a time.
   const auto lists = std::make_shared<FilePlaces>(kMostLoggedLists, "lists of logged values");
   const auto files = std::make_shared<FilePlaces>(1, "timelines and archives");
+  const Pages pages{sources.views, std::make_shared<FilePlaces>(kMostWholeJobs, "answers about whole jobs"),
+                    std::make_shared<FilePlaces>(kMostPageBytes, "bytes of pages")};
   std::vector<HttpRoute> routes;
-  routes.push_back({"GET", kJobs, HttpAccess::kTenant,
-                    [sources](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
-                      answer(ListJobs(sources, ReaderOf(identity), request.query));
-                    }});
+  routes.push_back(
+      {"GET", kJobs, HttpAccess::kTenant,
+       [sources, pages](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
+         answer(pages.bytes->Fit(identity, ListJobs(sources, ReaderOf(identity), request.query)));
+       }});
   routes.push_back({"GET", kOneJob, HttpAccess::kTenant,
-                    [router, views](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-                      AnswerOne(router, views, request, identity, std::move(answer));
+                    [router, pages](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                      AnswerOne(router, pages, request, identity, std::move(answer));
                     }});
   routes.push_back({"GET", kLogged, HttpAccess::kTenant,
                     [router, lists](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
@@ -262,7 +287,8 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
                       answer(events->Open(request, identity));
                     }});
   for (HttpRoute& route : ActionRoutes(router, sources.registry)) routes.push_back(std::move(route));
-  for (HttpRoute& route : HangRoutes(router, sources.registry, files)) routes.push_back(std::move(route));
+  for (HttpRoute& route : HangRoutes(router, sources.registry, {files, pages.whole_jobs}))
+    routes.push_back(std::move(route));
   for (HttpRoute& route : TimelineRoutes(router, sources.registry, files)) routes.push_back(std::move(route));
   return routes;
 }

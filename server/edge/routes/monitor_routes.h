@@ -31,6 +31,8 @@ struct MonitorSources {
 //                                        and again) choose
 //   GET /api/v1/events                   what changes, as server-sent events (live_events.h)
 // and those of action_routes.h, hang_routes.h and timeline_routes.h.
+// 429 with Retry-After: the caller's tenant looks faster than it may, or replies to others of its callers are under way
+// that are as many, or as long, as they may be.
 // The fields are those of web/job_json.h; an error is {"error": SENTENCE} with the status that its code comes nearest
 // to.
 std::vector<HttpRoute> MonitorRoutes(MonitorSources sources);

@@ -293,17 +293,36 @@ export class Refusal extends Error {
   }
 }
 
+// How often a question is asked again that was refused for want of room, and after how long where the refusal does not say.
+const MOST_RETRIES = 3;
+const RETRY_S = 1;
+
+// Pages that were refused at the same moment do not come back at the same moment.
+function pauseAfter(refused: Response): Promise<void> {
+  const seconds = Number(refused.headers.get("Retry-After")) || RETRY_S;
+  return new Promise((resolve) => setTimeout(resolve, 1000 * seconds * (0.5 + Math.random())));
+}
+
+// 429: the tenant's callers ask for too much at a time. A change is not asked for again; a question to the ranks, which is
+// a POST, is.
 async function ask(path: string, more: RequestInit = {}): Promise<Response> {
-  let response: Response;
-  try {
-    response = await fetch(path, { credentials: "same-origin", cache: "no-store", ...more });
-  } catch {
-    throw new Refusal(0, "The coordinator does not answer.");
+  for (let retries = 0; ; ++retries) {
+    let response: Response;
+    try {
+      response = await fetch(path, { credentials: "same-origin", cache: "no-store", ...more });
+    } catch {
+      throw new Refusal(0, "The coordinator does not answer.");
+    }
+    if (response.ok) return response;
+    const changes = more.method !== undefined && !path.includes("/stacks?");
+    if (response.status === 429 && !changes && retries < MOST_RETRIES) {
+      await pauseAfter(response);
+      continue;
+    }
+    if (response.status === 401) location.assign(`/login${location.hash}`);
+    const body = (await response.json().catch(() => ({}))) as { error?: string };
+    throw new Refusal(response.status, body.error ?? `The coordinator answered ${response.status}.`);
   }
-  if (response.ok) return response;
-  if (response.status === 401) location.assign(`/login${location.hash}`);
-  const body = (await response.json().catch(() => ({}))) as { error?: string };
-  throw new Refusal(response.status, body.error ?? `The coordinator answered ${response.status}.`);
 }
 
 export const askJson = async <T>(path: string): Promise<T> => (await (await ask(path)).json()) as T;

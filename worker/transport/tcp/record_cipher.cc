@@ -27,6 +27,15 @@ std::string Follow(const RecordSecret& secret, absl::string_view what, size_t by
 const unsigned char* Bytes(const char* text) { return reinterpret_cast<const unsigned char*>(text); }
 unsigned char* Bytes(char* text) { return reinterpret_cast<unsigned char*>(text); }
 
+// Writes zeros over the first `bytes` bytes of `parts`.
+void Clear(absl::Span<const iovec> parts, size_t bytes) {
+  for (const iovec& part : parts) {
+    const size_t piece = std::min(part.iov_len, bytes);
+    if (piece > 0) memset(part.iov_base, 0, piece);
+    bytes -= piece;
+  }
+}
+
 }  // namespace
 
 RecordCipher::RecordCipher(const RecordSecret& secret, bool seals, uint64_t records_per_key)
@@ -129,6 +138,8 @@ absl::Status RecordOpener::Open(const char* record, size_t bytes, absl::Span<con
   }
   FD_CHECK_EQ(left, 0u) << "there is no room for a record";
   if (cipher_.Verify(from)) return absl::OkStatus();
+  // An attacker chooses which bits of them have changed, and a program may use its memory in spite of the error.
+  Clear(parts, bytes);
   return absl::DataLossError(absl::StrCat("its record ", number, ", of ", bytes,
                                           " bytes, does not verify: the bytes were changed on the way, left out, or "
                                           "sent twice or in another order"));

@@ -92,7 +92,7 @@ class RecordOpener {
   //   DATA_LOSS: no sealer writes that; a sentence's end that says which record it is
   absl::StatusOr<size_t> LengthOf(const char* record) const;
   // Decrypts the record of `bytes` bytes of plaintext into `parts`, which have at least that room. Where it does not
-  // verify, the parts hold any bytes, of which none are to be used.
+  // verify, the parts hold zeros in their place.
   //   DATA_LOSS: it does not verify; a sentence's end that says which record it is
   absl::Status Open(const char* record, size_t bytes, absl::Span<const iovec> parts);
 

@@ -46,7 +46,8 @@ class RecordReader {
   void Add(size_t bytes) { end_ += bytes; }
   // Fills `parts`, of `most` bytes in all, with plaintext that verifies, as far as there is some in one record, and
   // gives how many bytes that were: 0 if more bytes must come first.
-  //   DATA_LOSS: as RecordOpener has it; from then on always
+  //   DATA_LOSS: as RecordOpener has it; from then on always. `parts` have nothing of the record: zeros, or what was
+  //   there
   absl::StatusOr<size_t> Read(absl::Span<const iovec> parts, size_t most);
   // Whether Read may give something without more bytes.
   bool HasSome() const;

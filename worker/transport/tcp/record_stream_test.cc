@@ -126,6 +126,24 @@ TEST(RecordStreamTest, EveryBitThatChangesIsNoticed) {
   }
 }
 
+TEST(RecordStreamTest, WhatDoesNotVerifyLeavesNothingInTheReadersMemory) {
+  RecordWriter writer(Secret());
+  const std::string text = "a text of 20 bytes..";
+  const std::string record = Seal(&writer, text);
+  for (size_t bit = 0; bit < 8 * record.size(); ++bit) {
+    std::string changed = record;
+    changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << (bit % 8)));
+    RecordReader reader(Secret());
+    Put(&reader, changed + std::string(kMostRecordBytes + kRecordOverhead, '\0'));
+    // With room for all of it, and for a part.
+    const size_t most = bit % 2 == 0 ? text.size() + 5 : text.size() - 5;
+    std::string memory(most, '?');
+    const iovec parts[] = {{memory.data(), 3}, {memory.data() + 3, most - 3}};
+    ASSERT_EQ(reader.Read(parts, most).status().code(), absl::StatusCode::kDataLoss) << "bit " << bit;
+    EXPECT_EQ(memory.find_first_not_of(std::string("\0?", 2)), std::string::npos) << "bit " << bit << ": " << memory;
+  }
+}
+
 TEST(RecordStreamTest, TheErrorSaysWhichRecordItIs) {
   RecordWriter writer(Secret());
   RecordReader reader(Secret());

@@ -9,7 +9,7 @@ namespace farandole {
 
 // "2026-11-21 16:36:50 UTC".
 std::string ShowTime(absl::Time time);
-// `text` with '?' in place of each control character: a terminal obeys them.
+// `text` with '?' in place of each control character, since a terminal obeys them, and of each byte that is no UTF-8.
 std::string WithoutControls(std::string text);
 
 }  // namespace farandole

@@ -6,6 +6,7 @@
 #include "base/text/host_text.h"
 #include "base/text/plain_text.h"
 #include "base/text/rank_text.h"
+#include "base/text/shown_text.h"
 #include "base/text/time_text.h"
 #include "base/text/trace_parent.h"
 #include "gtest/gtest.h"
@@ -41,6 +42,26 @@ TEST(PlainTest, KeepsWholeUtf8AndNothingElse) {
   EXPECT_EQ(Plain("\xC0\xAF"), "??") << "overlong";
   EXPECT_EQ(Plain("\xED\xA0\x80"), "???") << "surrogate";
   EXPECT_EQ(Plain("\xF4\x90\x80\x80"), "????") << "beyond U+10FFFF";
+}
+
+TEST(PlainTest, NothingThatATerminalObeysIsLeft) {
+  using Show = std::string (*)(std::string);
+  for (const Show show : {Show(&WithoutControls), Show([](std::string text) { return Plain(text); })}) {
+    EXPECT_EQ(show("a\x1B[2Jb\nc"), "a?[2Jb?c");
+    EXPECT_EQ(show("\xC2\x80|\xC2\x9B"
+                   "2J|\xC2\x9F"),
+              "?|?2J|?")
+        << "U+0080, U+009B, U+009F";
+    EXPECT_EQ(show("\xC2\xA0|\xC3\x9B"), "\xC2\xA0|\xC3\x9B") << "U+00A0 and U+00DB are none";
+    EXPECT_EQ(show("\xE2\x80\xAA|\xE2\x80\xAE|\xE2\x81\xA6|\xE2\x81\xA9"), "?|?|?|?") << "bidirectional";
+    EXPECT_EQ(show("\xE2\x80\xA9|\xE2\x80\xAF|\xE2\x81\xA5|\xE2\x81\xAA"),
+              "\xE2\x80\xA9|\xE2\x80\xAF|\xE2\x81\xA5|\xE2\x81\xAA")
+        << "their neighbours";
+    EXPECT_EQ(show("\x9B"
+                   "2J"),
+              "?2J")
+        << "what a terminal without UTF-8 obeys";
+  }
 }
 
 TEST(PlainTest, CutsBetweenCharacters) {

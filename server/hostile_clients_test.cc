@@ -69,6 +69,20 @@ TEST_F(HostileClientsTest, CallsWithoutATokenAreRefusedBeforeTheirMessage) {
   }
 }
 
+TEST_F(HostileClientsTest, HeadersWithoutAnEndCostABoundedMemory) {
+  Start();
+  ExpectServedWithin(absl::Seconds(10));
+  const double before = ResidentMebibytes();
+  for (int i = 0; i < 3; ++i) {
+    RawClient client(coordinator_->address());
+    client.Greet();
+    const size_t sent = client.SendEndlessHeaders(kJoin, size_t{2} << 30);
+    EXPECT_LT(sent >> 20, 512u) << "MiB; the connection is ended";
+    EXPECT_LT(ResidentMebibytes() - before, 512) << "MiB";
+  }
+  ExpectServedWithin(absl::Seconds(10));
+}
+
 TEST_F(HostileClientsTest, ReflectionIsForAdminTokens) {
   Start();
   RawClient client(coordinator_->address());

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_SERVER_EDGE_CLIENT_LISTENER_H_
 #define FARANDOLE_SERVER_EDGE_CLIENT_LISTENER_H_
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -30,6 +31,9 @@ struct ClientListenerOptions {
   // Most connections without a token, of one address (of IPv6 one ClientNetwork) and of all.
   size_t most_strangers_of_address = 256;
   size_t most_strangers = 1024;
+  // Most bytes that they have sent, all together: a message of the greatest size, and some more. Beyond that the
+  // connection that has sent most of them is ended.
+  uint64_t most_bytes_of_strangers = 32 << 20;
   // Most connections that wait for such a place; beyond them the one that has waited for the longest is closed.
   size_t most_waiting = 4096;
   // From this descriptor on, connections with a token are counted by tenant, for which each has a second descriptor:
@@ -51,10 +55,11 @@ ClientListenerOptions OptionsForThisProcess();
 // Most connections of the HTTP edge, by the same limit.
 int HttpConnectionsForThisProcess();
 
-// Listens for gRPC's connections, in a thread of its own. A connection is a stranger until a call with a known token is
+// Listens for gRPC's connections, in threads of its own. A connection is a stranger until a call with a known token is
 // made on it. Strangers are few and short: beyond their number the oldest gives way, and no stranger outlives the
-// deadline. Connections with a token have no bound while descriptors are plenty. Those that come later share the rest:
-// beyond their number the tenant that has most of them loses its newest. Owned by GrpcServer.
+// deadline; nor do they send much, since gRPC buffers headers before it looks at them. Connections with a token have no
+// bound while descriptors are plenty. Those that come later share the rest: beyond their number the tenant that has
+// most of them loses its newest. Owned by GrpcServer.
 class ClientListener {
  public:
   // Listens at all addresses that the host stands for; 0.0.0.0 and [::] stand for those of both families.
@@ -65,7 +70,8 @@ class ClientListener {
   ~ClientListener();
 
   int port() const { return port_; }
-  // From now on connections are taken: `serve(descriptor)` owns them, and is called on the listener's thread.
+  // From now on connections are taken: `serve(descriptor)` owns them. It is called on a thread of its own, on which
+  // gRPC may go on to read the connection, for as long as something comes.
   void Start(std::function<void(int)> serve);
   // Takes no connection any more.
   void Stop();
@@ -81,6 +87,8 @@ class ClientListener {
     std::string peer;
     std::string address;
     absl::Time since;
+    // That it has sent, when the listener looked last.
+    uint64_t bytes = 0;
   };
   // A connection with a token that is counted: its second descriptor, and whose the first token was.
   struct Counted {
@@ -103,9 +111,14 @@ class ClientListener {
   absl::Status Listen(const ListenAddress& address);
   void Watch(int descriptor, uint32_t events);
   void Run();
+  void Serve();
   int WaitMilliseconds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AcceptFrom(int listener);
   void Advance(absl::Time now);
+  // gRPC keeps what strangers send, such as headers without an end, before anybody looks at it.
+  void EndGreedyStrangers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A connection that sends without a pause keeps gRPC reading on the serving thread, and others wait for that.
+  void EndEndlessSender(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Take(int descriptor, std::string peer, const std::string& address);
   // Closes the connection that has waited for the longest, of the address that has most of them.
   void DropWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -115,8 +128,8 @@ class ClientListener {
   // False: no descriptor was free, and the connection is closed.
   bool Admit(const Waiting& connection, const std::string& address, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The descriptors of those that have a place now.
-  std::vector<int> AdmitWaiting(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has those served that have a place now.
+  void AdmitWaiting(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The socket stays open for gRPC, or ends for it, too.
   void Forget(Strangers::iterator stranger, bool end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A stranger has shown a token, and is one no more.
@@ -132,10 +145,17 @@ class ClientListener {
   int wake_ = -1;
   std::function<void(int)> serve_;
   std::thread thread_;
+  std::thread serving_;
 
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   std::mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // Connections that are to be given to gRPC.
+  std::deque<int> admitted_ ABSL_GUARDED_BY(mutex_);
+  std::condition_variable has_admitted_;
+  // A second descriptor of the connection that gRPC is being given, or reads, on that thread, and since when; -1: none.
+  int served_ ABSL_GUARDED_BY(mutex_) = -1;
+  absl::Time served_since_ ABSL_GUARDED_BY(mutex_);
   // The oldest first.
   Strangers strangers_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Strangers::iterator> by_peer_ ABSL_GUARDED_BY(mutex_);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,6 +21,7 @@ namespace farandole {
 namespace {
 
 constexpr int kPlaces = 4;
+constexpr size_t kBytes = 32 << 10;
 constexpr absl::Duration kLimit = absl::Seconds(30);
 
 class Connection {
@@ -41,6 +43,11 @@ class Connection {
 
   // As gRPC names it.
   const std::string& name() const { return name_; }
+  // Some bytes that nobody answers.
+  void Send(size_t bytes) const {
+    const std::string data(bytes, 'x');
+    EXPECT_EQ(send(socket_, data.data(), data.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
+  }
   bool IsClosedWithin(absl::Duration limit) const {
     pollfd one = {socket_, POLLIN, 0};
     return poll(&one, 1, static_cast<int>(absl::ToInt64Milliseconds(limit))) == 1;
@@ -57,10 +64,16 @@ class ClientListenerTest : public ::testing::Test {
     ClientListenerOptions options;
     options.counted_from = 0;
     options.most_counted = kPlaces;
+    options.most_bytes_of_strangers = kBytes;
     listener_ = *ClientListener::Open(*ParseListenAddress("127.0.0.1:0", "--listen"), options, &metrics_);
     listener_->Start([this](int descriptor) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      served_.push_back(descriptor);
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        served_.push_back(descriptor);
+      }
+      // As gRPC does, which reads on while something comes.
+      char byte = 0;
+      while (reads_ && recv(descriptor, &byte, 1, 0) != 0) continue;
     });
   }
   ~ClientListenerTest() override {
@@ -68,12 +81,17 @@ class ClientListenerTest : public ::testing::Test {
     for (const int descriptor : served_) close(descriptor);
   }
 
-  // A connection that was given to gRPC, and on which a token of the tenant was shown.
-  std::unique_ptr<Connection> Connect(const std::string& tenant) {
+  // A connection that was given to gRPC, and on which no token was shown.
+  std::unique_ptr<Connection> Connect() {
     const size_t before = served();
     auto made = std::make_unique<Connection>(listener_->port());
     const absl::Time end = SteadyNow() + kLimit;
     while (served() == before && SteadyNow() < end) continue;
+    return made;
+  }
+  // One on which a token of the tenant was shown.
+  std::unique_ptr<Connection> Connect(const std::string& tenant) {
+    std::unique_ptr<Connection> made = Connect();
     listener_->OnToken(made->name(), tenant);
     return made;
   }
@@ -83,6 +101,7 @@ class ClientListenerTest : public ::testing::Test {
   }
 
   Metrics metrics_{"test", absl::Now()};
+  std::atomic<bool> reads_{false};
   std::unique_ptr<ClientListener> listener_;
   std::mutex mutex_;
   std::vector<int> served_;
@@ -109,6 +128,29 @@ TEST_F(ClientListenerTest, OneTenantDoesNotKeepOthersOut) {
   EXPECT_TRUE(greedy[kPlaces - 2]->IsClosedWithin(kLimit));
   for (const Connection* kept : {greedy[0].get(), greedy[1].get(), first.get(), second.get()})
     EXPECT_FALSE(kept->IsClosedWithin(absl::ZeroDuration()));
+}
+
+TEST_F(ClientListenerTest, TheStrangerThatHasSentMostIsEndedWhereAllHaveSentTooMuch) {
+  const auto known = Connect("team"), small = Connect(), large = Connect(), larger = Connect();
+  known->Send(2 * kBytes);
+  small->Send(100);
+  large->Send(kBytes / 2);
+  EXPECT_FALSE(large->IsClosedWithin(absl::Milliseconds(300))) << "all together are below the bound";
+  larger->Send(kBytes / 2 + 1);
+  EXPECT_TRUE(larger->IsClosedWithin(kLimit));
+  for (const Connection* kept : {known.get(), small.get(), large.get()})
+    EXPECT_FALSE(kept->IsClosedWithin(absl::Milliseconds(100)));
+}
+
+TEST_F(ClientListenerTest, AConnectionThatSendsWithoutAPauseDoesNotKeepOthersOut) {
+  reads_ = true;
+  const auto endless = Connect("team");
+  const Connection other(listener_->port());
+  EXPECT_TRUE(endless->IsClosedWithin(kLimit));
+  const absl::Time end = SteadyNow() + kLimit;
+  while (served() < 2 && SteadyNow() < end) continue;
+  EXPECT_EQ(served(), 2u);
+  listener_->Stop();  // while the other one is read
 }
 
 TEST_F(ClientListenerTest, AConnectionThatHasEndedHasNoPlace) {

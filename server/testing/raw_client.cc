@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +18,8 @@ namespace farandole {
 namespace {
 
 // RFC 9113.
-constexpr uint8_t kData = 0, kHeaders = 1, kRstStream = 3, kSettings = 4, kPing = 6, kGoAway = 7, kWindowUpdate = 8;
+constexpr uint8_t kData = 0, kHeaders = 1, kRstStream = 3, kSettings = 4, kPing = 6, kGoAway = 7, kWindowUpdate = 8,
+                  kContinuation = 9;
 constexpr uint8_t kEndStream = 1, kAck = 1, kEndHeaders = 4;
 constexpr uint16_t kInitialWindowSize = 4;
 constexpr size_t kFrameHeader = 9;
@@ -88,6 +90,20 @@ void RawClient::Begin(const std::string& method, const std::string& token, size_
   // gRPC's prefix: not compressed, and the length.
   WriteFrame(kData, 0, last_stream_,
              absl::StrCat(absl::string_view("\0", 1), Bytes(static_cast<uint32_t>(message_bytes), 4)));
+}
+
+size_t RawClient::SendEndlessHeaders(const std::string& method, size_t most) {
+  last_stream_ = last_stream_ == 0 ? 1 : last_stream_ + 2;
+  WriteFrame(kHeaders, 0, last_stream_, Fields(method, ""));
+  const std::string field = absl::StrCat(absl::string_view("\0", 1), Text("x"), Text(std::string(100, 'y')));
+  std::string fields;
+  while (fields.size() + field.size() <= kMostFrameBytes) fields += field;
+  // The kernel keeps the connection of a server that has closed it, and that has not read everything.
+  const timeval limit = {2, 0};
+  setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+  size_t sent = 0;
+  for (; is_open() && sent < most; sent += fields.size()) WriteFrame(kContinuation, 0, last_stream_, fields);
+  return sent;
 }
 
 void RawClient::Pump(absl::Duration quiet) {

@@ -27,6 +27,9 @@ class RawClient {
   // Begins a call of `method`, "/PACKAGE.SERVICE/METHOD", whose one message has `message_bytes`, of which all but the
   // last are to be sent. "" for no token.
   void Begin(const std::string& method, const std::string& token, size_t message_bytes);
+  // Begins a call with headers that have no end, and sends some `most` bytes of them as far as the server takes them.
+  // Returns how many that were.
+  size_t SendEndlessHeaders(const std::string& method, size_t most);
   // Sends as much as the server's windows allow, until it says nothing for `quiet`.
   void Pump(absl::Duration quiet);
   // Whether the server closes the connection within `limit`.

@@ -369,5 +369,35 @@ TEST_F(TokenRegistrarTest, ATenantHasABoundOfTokensAndEndedOnesMakeRoom) {
   EXPECT_FALSE(tenants_.tokens().Find(first).has_value());
 }
 
+TEST_F(TokenRegistrarTest, TokensThatHaveRotatedEachOtherMakeRoomTooAndDoNotComeBack) {
+  const Access root = Root();
+  std::vector<std::string> texts, ids;
+  for (size_t i = 0; i < kMaxTokens; ++i) {
+    const auto made = Create(root, v1::ADMIN, absl::StrCat("k", i));
+    texts.push_back(made->token());
+    ids.push_back(made->about().id());
+  }
+  // Twice around, so that the first holder reaches all.
+  for (size_t i = 0; i < 2 * kMaxTokens; ++i) {
+    const Access caller = *tenants_.Authenticate(texts[i % kMaxTokens]);
+    const auto rotated = Rotate(caller, ids[(i + 1) % kMaxTokens], absl::StrCat("r", i), 3600);
+    ASSERT_TRUE(rotated.ok()) << rotated.status();
+    texts[(i + 1) % kMaxTokens] = rotated->token();
+  }
+  EXPECT_EQ(Revoke(root, ids[7], "e", /*and_made_with_it=*/true)->ended(), kMaxTokens);
+  for (size_t i = 0; i < kMaxTokens / 2; ++i) {
+    const absl::Status created = Create(root, v1::VIEWER, absl::StrCat("n", i)).status();
+    ASSERT_TRUE(created.ok()) << i << ": " << created;
+  }
+  // As the rows say it to the next life.
+  Tenants next;
+  ASSERT_TRUE(TokenRegistrar::Load(store_.get(), &next).ok());
+  EXPECT_LE(next.tokens().List("team", absl::Now()).size(), kMaxTokens + 3) << "some more for a while";
+  for (size_t i = 0; i < kMaxTokens; ++i) {
+    EXPECT_FALSE(tenants_.Authenticate(texts[i]).ok()) << i;
+    EXPECT_FALSE(next.Authenticate(texts[i]).ok()) << i;
+  }
+}
+
 }  // namespace
 }  // namespace farandole

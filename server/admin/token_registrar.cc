@@ -40,6 +40,9 @@ absl::Status CheckLabel(absl::string_view label) {
                                                  " printable bytes"));
 }
 
+// Rows in one change, of the store's 128 in a batch.
+constexpr size_t kMostEndedAtOnce = 100;
+
 v1::TokenRecord StartToken(const std::string& text, absl::Time now) {
   v1::TokenRecord record;
   record.mutable_about()->set_id(TokenIdOf(text));
@@ -168,9 +171,9 @@ void TokenRegistrar::Create(const Access& caller, const v1::CreateTokenRequest& 
     return done(response);
   }
   absl::Status status = Reserve(tenant);
-  const auto [kept, forgotten] = tenants_->tokens().RoomOf(tenant, now);
-  if (status.ok() && kept >= kMaxTokens && forgotten.empty()) {
-    status = absl::ResourceExhaustedError(absl::StrCat("tenant ", tenant, " has ", kept, " tokens, at most ",
+  const TokenTable::Room room = tenants_->tokens().RoomOf(tenant, now);
+  if (status.ok() && room.kept >= kMaxTokens && room.forgotten.empty()) {
+    status = absl::ResourceExhaustedError(absl::StrCat("tenant ", tenant, " has ", room.kept, " tokens, at most ",
                                                        kMaxTokens, " may be: revoke those that nobody needs"));
     Release(tenant);
   }
@@ -180,13 +183,23 @@ void TokenRegistrar::Create(const Access& caller, const v1::CreateTokenRequest& 
   }
   Change change;
   change.tokens.push_back(made.record);
-  if (kept >= kMaxTokens) change.forgotten = forgotten;
+  if (room.kept >= kMaxTokens) MakeRoom(room, now, &change);
   Carry(call, tenant, std::move(change), "",
         [response, text = std::move(made.text), done = std::move(done)](const absl::Status& carried) mutable {
           if (!carried.ok()) return done(carried);
           response.set_token(text);
           done(response);
         });
+}
+
+void TokenRegistrar::MakeRoom(const TokenTable::Room& room, absl::Time now, Change* change) const {
+  for (const std::string& id : room.ended) {
+    if (change->tokens.size() > kMostEndedAtOnce) return;  // the tenant has one too many until the next ones are made
+    std::optional<v1::TokenRecord> ended = tenants_->tokens().Find(id);
+    ended->mutable_about()->set_revoked_unix_ms(absl::ToUnixMillis(now));
+    change->tokens.push_back(*std::move(ended));
+  }
+  change->forgotten = room.forgotten;
 }
 
 absl::StatusOr<v1::TokenRecord> TokenRegistrar::FindFor(const Access& caller, const std::string& id) const {

@@ -58,6 +58,8 @@ class TokenRegistrar {
                            const v1::CreateTokenRequest& request) const;
   // The start token's new text is written before the store has it: a start that finds it makes it good.
   absl::Status KeepIfStart(const v1::TokenRecord& record, const std::string& text) const;
+  // Has the change forget a token for a new one, once those that have ended by way of it say so in their own rows.
+  void MakeRoom(const TokenTable::Room& room, absl::Time now, Change* change) const;
   // Puts a new start token in the place of the present one, where that is `revoked` or one of the `others` that end.
   absl::Status ReplaceStart(const Access& caller, const AdminCall& call, const v1::TokenRecord& revoked,
                             const std::vector<std::string>& others, Change* change) const;

@@ -176,13 +176,20 @@ TEST(TokenTableTest, ATokenThatEndedAndThatNoOtherHangsOnGivesItsPlaceFirst) {
   made.mutable_about()->set_made_with(maker.about().id());
   expired.mutable_about()->set_expires_unix_ms(absl::ToUnixMillis(now - absl::Hours(24 * 29)));
   for (const v1::TokenRecord& one : {good, maker, made, expired}) table.Put(one);
-  EXPECT_EQ(table.RoomOf("a", now), std::make_pair(size_t{4}, std::string()));
-  EXPECT_EQ(table.RoomOf("a", now + absl::Hours(48)), std::make_pair(size_t{4}, expired.about().id()));
+  EXPECT_EQ(table.RoomOf("a", now).kept, 4u);
+  EXPECT_EQ(table.RoomOf("a", now).forgotten, "");
+  EXPECT_EQ(table.RoomOf("a", now + absl::Hours(48)).forgotten, expired.about().id());
   AddRotation(expired, 1, 1, &good);
   table.Put(good);
-  EXPECT_EQ(table.RoomOf("a", now + absl::Hours(48)).second, "") << "the next revocation must find it";
+  EXPECT_EQ(table.RoomOf("a", now + absl::Hours(48)).forgotten, expired.about().id()) << "if there is no other";
+  v1::TokenRecord another = Token("a", v1::VIEWER, "another");
+  another.mutable_about()->set_revoked_unix_ms(5);
+  another.mutable_about()->set_created_unix_ms(1LL << 50);
+  table.Put(another);
+  EXPECT_EQ(table.RoomOf("a", now + absl::Hours(48)).forgotten, another.about().id())
+      << "a revocation of the other one would find what it has rotated";
   table.Erase(expired.about().id());
-  EXPECT_EQ(table.List("a", now).size(), 3u);
+  EXPECT_EQ(table.List("a", now).size(), 4u);
 }
 
 TEST(TokenTableTest, AnExpiredTokenThatARunHangsOnIsNotForgotten) {
@@ -194,10 +201,10 @@ TEST(TokenTableTest, AnExpiredTokenThatARunHangsOnIsNotForgotten) {
   tenants.SetRunKey("key");
   tenants.tokens().Put(launcher);
   const std::string credential = tenants.CredentialOf({"a", "mnist"}, v1::Launch(), launcher.about().id());
-  EXPECT_EQ(tenants.tokens().RoomOf("a", now).second, launcher.about().id());
+  EXPECT_EQ(tenants.tokens().RoomOf("a", now).forgotten, launcher.about().id());
   const absl::StatusOr<Access> worker = tenants.Authenticate(credential);
   ASSERT_TRUE(worker.ok()) << worker.status();
-  EXPECT_EQ(tenants.tokens().RoomOf("a", now).second, "");
+  EXPECT_EQ(tenants.tokens().RoomOf("a", now).forgotten, "");
   EXPECT_EQ(tenants.tokens().List("a", now).front().last_used_unix_ms(), 0) << "the token itself is not used";
   // Also in the next life.
   const std::vector<TokenTable::Use> uses = tenants.tokens().TakeUses();
@@ -207,11 +214,11 @@ TEST(TokenTableTest, AnExpiredTokenThatARunHangsOnIsNotForgotten) {
   TokenTable next;
   next.Put(launcher);
   next.SetUsed(uses[0].id, uses[0].record);
-  EXPECT_EQ(next.RoomOf("a", now + absl::Hours(24 * 29)).second, "");
-  EXPECT_EQ(next.RoomOf("a", now + absl::Hours(24 * 31)).second, launcher.about().id());
+  EXPECT_EQ(next.RoomOf("a", now + absl::Hours(24 * 29)).forgotten, "");
+  EXPECT_EQ(next.RoomOf("a", now + absl::Hours(24 * 31)).forgotten, launcher.about().id());
   launcher.mutable_about()->set_revoked_unix_ms(1);
   next.Put(launcher);
-  EXPECT_EQ(next.RoomOf("a", now).second, launcher.about().id()) << "no run goes on with a revoked one";
+  EXPECT_EQ(next.RoomOf("a", now).forgotten, launcher.about().id()) << "no run goes on with a revoked one";
 }
 
 TEST(RightsTest, EachRoleOfATenantHasTheRightsOfThoseBelowIt) {

@@ -205,24 +205,49 @@ std::vector<std::string> TokenTable::EndingWith(const std::string& id, int64_t s
   return ending;
 }
 
-std::pair<size_t, std::string> TokenTable::RoomOf(absl::string_view tenant, absl::Time now) const {
+TokenTable::Loss TokenTable::LossOf(const Entry& entry) const {
+  const std::string& id = entry.record.about().id();
+  const auto has_ended = [this](const std::string& one) { return !RevocationOf(entries_.at(one)).empty(); };
+  bool has_others = false;
+  for (auto one = by_origin_.lower_bound({id, ""}); one != by_origin_.end() && one->first == id; ++one) {
+    has_others = true;
+    if (entries_.at(one->second).record.about().made_with() == id && !has_ended(one->second)) return Loss::kTooMuch;
+  }
+  if (!has_others) return Loss::kNothing;
+  const auto reached = ReachOf(id, 0);
+  const bool all_ended = std::all_of(reached.begin(), reached.end(),
+                                     [&](const auto& one) { return one.first == id || has_ended(one.first); });
+  return all_ended ? Loss::kOthersEnds : Loss::kRotations;
+}
+
+std::vector<std::string> TokenTable::EndedByWayOf(const Entry& entry) const {
+  std::vector<std::string> ended;
+  if (!entry.taken_unix_ms.has_value()) return ended;
+  for (const auto& [id, since] : ReachOf(entry.record.about().id(), *entry.taken_unix_ms)) {
+    if (id != entry.record.about().id() && entries_.at(id).record.about().revoked_unix_ms() == 0) ended.push_back(id);
+  }
+  return ended;
+}
+
+TokenTable::Room TokenTable::RoomOf(absl::string_view tenant, absl::Time now) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  size_t kept = 0;
-  const v1::Token* forgotten = nullptr;
+  Room room;
+  std::pair<Loss, int64_t> best(Loss::kTooMuch, 0);
   for (auto one = by_tenant_.lower_bound({std::string(tenant), ""}); one != by_tenant_.end() && one->first == tenant;
        ++one) {
-    ++kept;
+    ++room.kept;
     const Entry& entry = entries_.at(one->second);
     const v1::Token& about = entry.record.about();
     const bool has_expired = IsOver(about.expires_unix_ms(), now - kExpiredKept) &&
                              entry.use.last_run_unix_ms() <= absl::ToUnixMillis(now - kExpiredKept);
-    const bool is_over = has_expired || !RevocationOf(entry).empty();
-    const auto hanging = by_origin_.lower_bound({about.id(), ""});
-    const bool is_origin = hanging != by_origin_.end() && hanging->first == about.id();
-    if (!is_over || is_origin) continue;
-    if (forgotten == nullptr || about.created_unix_ms() < forgotten->created_unix_ms()) forgotten = &about;
+    if (!has_expired && RevocationOf(entry).empty()) continue;
+    const std::pair<Loss, int64_t> loss(LossOf(entry), about.created_unix_ms());
+    if (loss >= best) continue;
+    best = loss;
+    room.forgotten = about.id();
   }
-  return {kept, forgotten == nullptr ? "" : forgotten->id()};
+  if (!room.forgotten.empty()) room.ended = EndedByWayOf(entries_.at(room.forgotten));
+  return room;
 }
 
 void TokenTable::SetUsed(const std::string& id, v1::TokenUseRecord use) {

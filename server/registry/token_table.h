@@ -47,9 +47,19 @@ class TokenTable {
   // The ids of the other tokens that are good, and that would end if `id` were revoked with those that were made or
   // rotated with it since `since`.
   std::vector<std::string> EndingWith(const std::string& id, int64_t since_unix_ms, absl::Time now) const;
-  // How many of the tenant's are kept, and the one that may be forgotten for a new one: that was revoked, or expired 30
-  // days ago and has had no run for as long, and that no other was made or rotated with. "": none.
-  std::pair<size_t, std::string> RoomOf(absl::string_view tenant, absl::Time now) const;
+  struct Room {
+    // How many of the tenant's are kept.
+    size_t kept = 0;
+    // The one that may be forgotten for a new one: that was revoked, or expired 30 days ago and has had no run for as
+    // long. "": none.
+    std::string forgotten = {};
+    // Tokens that have ended by way of that one: their own rows are to say so from then on.
+    std::vector<std::string> ended = {};
+  };
+  // First of those go that no other was made or rotated with, then those of which all others have ended too, then those
+  // that have only rotated others: whoever revokes them later does not find these. One that others were made with stays
+  // while they are good.
+  Room RoomOf(absl::string_view tenant, absl::Time now) const;
 
   // Grows with each change.
   uint64_t revision() const;
@@ -76,6 +86,12 @@ class TokenTable {
     std::string taken_by = {};
   };
 
+  // The harm if the coordinator forgets a token that has ended.
+  enum class Loss { kNothing, kOthersEnds, kRotations, kTooMuch };
+  Loss LossOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those that have ended since this one was taken and they were made or rotated with it, and that no row of their own
+  // says to be revoked.
+  std::vector<std::string> EndedByWayOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The tokens that a holder of `id` since `since` may have got, with `id` itself: their ids, and since when. Each
   // token is there by the earliest way to it.
   absl::btree_map<std::string, int64_t> ReachOf(const std::string& id, int64_t since_unix_ms) const

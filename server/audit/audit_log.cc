@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/retry/retry_delay.h"
 #include "server/registry/rights.h"
@@ -101,16 +102,18 @@ void AuditLog::Tally::Count(const std::string& name, absl::Time now) {
   one = {Left(one, now) + 1, now};
 }
 
-absl::Status AuditLog::CheckBounds(const Access& caller, absl::Time now) const {
+absl::Status AuditLog::CheckBounds(const Access& caller, bool is_of_tenant, absl::Time now) const {
   if (!HasBounds(caller)) return absl::OkStatus();
   std::string why;
-  absl::Duration pause;
+  absl::Duration pause = kChangePause;
   if (failed_.Of(KeyOf(caller), now) >= kMostFailures) {
     why = absl::StrCat(kMostFailures, " changes of ", caller.Text(), " have failed");
     pause = kFailurePause;
-  } else if (changed_.Of(caller.tenant, now) >= kMostChanges) {
-    why = absl::StrCat("tenant ", caller.tenant, " has made ", kMostChanges, " changes");
-    pause = kChangePause;
+  } else if (changed_.Of(KeyOf(caller), now) >= kMostChanges) {
+    why = absl::StrCat(caller.Text(), " has made ", kMostChanges, " changes");
+  } else if (is_of_tenant && tenants_.Of(caller.tenant, now) >= kTenantTimes * kMostChanges) {
+    why = absl::StrCat("tenant ", caller.tenant, " has made ", kTenantTimes * kMostChanges, " changes");
+    pause /= kTenantTimes;
   } else {
     return absl::OkStatus();
   }
@@ -121,11 +124,13 @@ absl::Status AuditLog::CheckBounds(const Access& caller, absl::Time now) const {
 }
 
 absl::Status AuditLog::AllowChange(const Access& caller, const Call& call, absl::Time now) {
+  const bool is_of_tenant = !IsOfCluster(caller.role) && !absl::EndsWith(call.method, ".RevokeToken");
   const std::lock_guard<std::mutex> lock(mutex_);
   if (changes_ == nullptr) return absl::OkStatus();
-  if (absl::Status bounded = CheckBounds(caller, now); !bounded.ok()) return bounded;
+  if (absl::Status bounded = CheckBounds(caller, is_of_tenant, now); !bounded.ok()) return bounded;
   const absl::Status added = changes_->Add(FieldsOf(PrincipalOf(caller), call, "allowed"));
-  if (added.ok() && HasBounds(caller)) changed_.Count(caller.tenant, now);
+  if (added.ok() && HasBounds(caller)) changed_.Count(KeyOf(caller), now);
+  if (added.ok() && is_of_tenant) tenants_.Count(caller.tenant, now);
   if (added.ok()) return added;
   return absl::UnavailableError(
       absl::StrCat("nothing was changed, since that could not be audited: ", added.message()));

@@ -41,11 +41,14 @@ class AuditLog {
   // 2 MiB of lines in a day. A script that ends a hundred jobs, of which some cannot be ended, stays below.
   static constexpr double kMostFailures = 200;
   static constexpr absl::Duration kFailurePause = absl::Minutes(1);
-  // So many changes of a tenant, whoever makes them, may come at once, and one more each kChangePause in the long run:
-  // some 35 MiB of lines in a day. Each line is synced on a thread that others' calls need, too. Root has no bound.
+  // So many changes of a caller other than root may come at once, and one more each kChangePause in the long run; of
+  // all callers of a tenant together, those with a role of the cluster aside, four times as many. Each line is synced
+  // on a thread that others' calls need, too, and those of a tenant's bound take some 140 MiB in a day. A revocation of
+  // a token counts for its caller only, so that no holder of a leaked one can keep it out.
   static constexpr double kMostChanges = 500;
   static constexpr absl::Duration kChangePause = absl::Seconds(1);
-  // Callers of which failures are remembered, and tenants of which changes are; beyond them the one with the fewest is
+  static constexpr int kTenantTimes = 4;
+  // Callers and tenants that are remembered; beyond them the one with the fewest is
   // forgotten.
   static constexpr size_t kMostRemembered = 4096;
 
@@ -56,8 +59,8 @@ class AuditLog {
 
   // Before a change is carried out: its line is durable on return. Otherwise the change must not be made:
   //   UNAVAILABLE         the line cannot be written
-  //   RESOURCE_EXHAUSTED  the tenant has made too many changes, or too many of the caller's have failed; it says when
-  //                       to retry
+  //   RESOURCE_EXHAUSTED  the caller or its tenant has made too many changes, or too many of the caller's have failed;
+  //                       it says when to retry
   // `now` is of SteadyNow.
   absl::Status AllowChange(const Access& caller, const Call& call, absl::Time now);
   // A change that was allowed has failed, for this reason.
@@ -95,7 +98,8 @@ class AuditLog {
   };
 
   AuditLog() = default;
-  absl::Status CheckBounds(const Access& caller, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckBounds(const Access& caller, bool is_of_tenant, absl::Time now) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(denials_mutex_);
   void AddDenial(const nlohmann::ordered_json& fields) ABSL_EXCLUSIVE_LOCKS_REQUIRED(denials_mutex_);
 
@@ -103,6 +107,7 @@ class AuditLog {
   std::mutex mutex_;
   std::unique_ptr<AuditChain> changes_ ABSL_GUARDED_BY(mutex_);
   // By tenant; by tenant and token.
+  Tally tenants_ ABSL_GUARDED_BY(mutex_){kChangePause / kTenantTimes};
   Tally changed_ ABSL_GUARDED_BY(mutex_){kChangePause};
   Tally failed_ ABSL_GUARDED_BY(mutex_){kFailurePause};
 

@@ -276,26 +276,34 @@ TEST_F(AuditTest, ChangesThatFailAreBoundedForEachCaller) {
   EXPECT_FALSE(fails(bob).ok());
 }
 
-TEST_F(AuditTest, ChangesOfATenantAreBoundedWhoeverMakesThem) {
-  const Access bob{"team", v1::LAUNCHER, "0123456789abcdef"}, alice{"team", v1::ADMIN, "fedcba9876543210"};
-  const Access other{"other", v1::LAUNCHER, "0123456789abcdef"}, root{"team", v1::ROOT, "0000000000000001"};
+TEST_F(AuditTest, ChangesAreBoundedForACallerAndForItsTenant) {
+  const auto caller = [](int i, v1::Role role) { return Access{"team", role, absl::StrCat(1000000000000000 + i)}; };
   const AuditLog::Call call = {"AdminService.AbortJob", "ipv4:10.0.0.7:9", "job team/train"};
+  const AuditLog::Call revoke = {"AccessService.RevokeToken", "ipv4:10.0.0.7:9", "token 0123456789abcdef"};
   const auto log = AuditLog::Open(directory_).value();
   absl::Time now = absl::UnixEpoch();
-  for (int i = 0; i < 500; ++i) ASSERT_TRUE(log->AllowChange(i % 2 == 0 ? bob : alice, call, now).ok()) << i;
+  for (int i = 0; i < 500; ++i) ASSERT_TRUE(log->AllowChange(caller(0, v1::ADMIN), call, now).ok()) << i;
   for (int i = 0; i < 1000; ++i) {
-    const absl::Status refused = log->AllowChange(bob, call, now);
-    ASSERT_EQ(refused.message(),
-              "nothing was changed: tenant team has made 500 changes, and in the long run one in 1s may; retry after "
-              "that");
+    const absl::Status refused = log->AllowChange(caller(0, v1::ADMIN), i % 2 == 0 ? call : revoke, now);
+    ASSERT_EQ(
+        refused.message(),
+        "nothing was changed: token 1000000000000000 (admin of tenant team) has made 500 changes, and in the long "
+        "run one in 1s may; retry after that");
     ASSERT_EQ(RetryDelayOf(refused), AuditLog::kChangePause);
   }
   EXPECT_EQ(Verify(kChanges).lines, 500u);
-  EXPECT_TRUE(log->AllowChange(other, call, now).ok());
-  for (int i = 0; i < 600; ++i) ASSERT_TRUE(log->AllowChange(root, call, now).ok());
+  for (int i = 500; i < 2000; ++i) ASSERT_TRUE(log->AllowChange(caller(i, v1::LAUNCHER), call, now).ok()) << i;
+  EXPECT_EQ(log->AllowChange(caller(1, v1::ADMIN), call, now).message(),
+            "nothing was changed: tenant team has made 2000 changes, and in the long run one in 250ms may; retry after "
+            "that");
+  EXPECT_TRUE(log->AllowChange(caller(1, v1::ADMIN), revoke, now).ok()) << "of the token that makes them, perhaps";
+  EXPECT_TRUE(log->AllowChange(caller(2, v1::CLUSTER_OPERATOR), call, now).ok());
+  EXPECT_TRUE(log->AllowChange({"other", v1::LAUNCHER, "0123456789abcdef"}, call, now).ok());
+  for (int i = 0; i < 600; ++i) ASSERT_TRUE(log->AllowChange(caller(3, v1::ROOT), call, now).ok());
   now += AuditLog::kChangePause;
-  EXPECT_TRUE(log->AllowChange(alice, call, now).ok());
-  EXPECT_FALSE(log->AllowChange(bob, call, now).ok());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(log->AllowChange(caller(4 + i, v1::LAUNCHER), call, now).ok());
+  EXPECT_FALSE(log->AllowChange(caller(8, v1::LAUNCHER), call, now).ok());
+  EXPECT_FALSE(log->AllowChange(caller(0, v1::ADMIN), call, now).ok()) << "the tenant's";
 }
 
 TEST_F(AuditTest, LinesThatWereTakenFromTheBeginningAreTold) {

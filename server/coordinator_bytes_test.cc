@@ -151,7 +151,10 @@ TEST_F(CoordinatorBytesTest, ATenantThatSendsTooFastIsReadMoreSlowlyAndLosesNoth
   const auto [answers, took] = Exchange(*workers[0], 20);
   EXPECT_EQ(answers, 20) << "a message is lost";
   EXPECT_GT(took, absl::Milliseconds(600)) << "4 KiB and more each, at 64 KiB a second";
-  const absl::Status refused = ClientOf(greedy).GetJob("train").status();
+  // While more of its messages wait than it has paid for.
+  for (int i = 0; i < 40; ++i) EXPECT_TRUE(workers[0]->Send(workers[0]->ReadyFor("known", {4, 8})));
+  absl::Status refused;
+  for (int i = 0; i < 1000 && refused.ok(); ++i) refused = ClientOf(greedy).GetJob("train").status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.message()),
               HasSubstr("tenant greedy sends more than 0.0625 MiB of messages in a second "
@@ -208,15 +211,22 @@ TEST_F(CoordinatorBytesTest, ALookCostsAsMuchAsItsAnswerIsLong) {
   options_.bytes.tenant_rate = kBurst / kPaceBurstSeconds;
   Start();
   const std::string greedy = TokenOf("greedy");
-  const auto workers = Train("train", 48, greedy);
+  const auto workers = Train("train", 128, greedy);
+  AgreeOn("known", workers);
   TestClient viewer = ClientOf(greedy);
   const absl::StatusOr<v1::GetJobResponse> job = viewer.GetJob("train");
   ASSERT_TRUE(job.ok()) << job.status();
   ASSERT_GT(job->ByteSizeLong(), 6u << 10);
   size_t bytes = 0;
-  while (bytes < 2 * kBurst && viewer.GetJob("train").ok()) bytes += job->ByteSizeLong();
+  absl::Status last;
+  for (; bytes < 2 * kBurst && last.ok(); last = viewer.GetJob("train").status()) bytes += job->ByteSizeLong();
   EXPECT_LT(bytes, kBurst * 4 / 3) << "at 4 KiB a look it would be " << kBurst / (4 << 10) * job->ByteSizeLong();
   EXPECT_GT(bytes, kBurst / 2);
+  EXPECT_THAT(std::string(last.message()),
+              HasSubstr("tenant greedy asks for more than 0.125 MiB of answers in a second"));
+  const auto [answers, took] = Exchange(*workers[0], 20);
+  EXPECT_EQ(answers, 20);
+  EXPECT_LT(took, absl::Seconds(5)) << "its workers do not wait for its readers";
 }
 
 TEST_F(CoordinatorBytesTest, AQuestionForLoggedValuesListsFewNames) {

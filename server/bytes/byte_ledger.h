@@ -56,6 +56,10 @@ class ByteLedger {
   // own, so that workers' calls are not refused for what their streams send.
   std::shared_ptr<Pace> LargeCallsOf(const std::string& tenant);
 
+  // How fast the tenant is answered where it looks: at the same rate. It has a bucket of its own, so that no reader
+  // slows what workers send.
+  std::shared_ptr<Pace> LooksOf(const std::string& tenant);
+
   int64_t tenant_rate() const { return tenant_rate_; }
 
   const ByteAccount& process() const { return *process_; }
@@ -74,6 +78,7 @@ class ByteLedger {
     std::shared_ptr<ByteAccount> account;
     std::shared_ptr<Pace> pace;
     std::shared_ptr<Pace> large_calls;
+    std::shared_ptr<Pace> looks;
   };
 
   std::shared_ptr<ByteAccount> TenantLocked(const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -62,22 +62,28 @@ absl::Status CallRouter::TakePace(const Access& access, Right right, int64_t byt
   if (bytes_ == nullptr || !HasPace(access)) return absl::OkStatus();
   const std::shared_ptr<Pace> pace = bytes_->PaceOf(access.tenant);
   const absl::Time now = SteadyNow();
-  // Those that are refused take nothing: their sender may look again when the streams' messages are paid for.
-  if (right != Right::kView || pace->Wait(now) == absl::ZeroDuration()) {
+  if (right != Right::kView) {
     pace->Take(bytes, now);
     return absl::OkStatus();
   }
-  return WithRetryDelay(
-      absl::ResourceExhaustedError(absl::StrCat(
-          "tenant ", access.tenant, " sends more than ", static_cast<double>(bytes_->tenant_rate()) / (1 << 20),
-          " MiB of messages in a second (--tenant-mib-per-s), so calls that look are not answered; retry in ",
-          absl::FormatDuration(kRetryWhenFull))),
-      kRetryWhenFull);
+  // Those that are refused take nothing: their sender may look again when what came before is paid for.
+  const std::shared_ptr<Pace> looks = bytes_->LooksOf(access.tenant);
+  const bool sends_more = pace->Wait(now) > absl::ZeroDuration();
+  if (!sends_more && looks->Wait(now) == absl::ZeroDuration()) {
+    looks->Take(bytes, now);
+    return absl::OkStatus();
+  }
+  return WithRetryDelay(absl::ResourceExhaustedError(absl::StrCat(
+                            "tenant ", access.tenant, sends_more ? " sends" : " asks for", " more than ",
+                            static_cast<double>(bytes_->tenant_rate()) / (1 << 20), " MiB of ",
+                            sends_more ? "messages" : "answers", " in a second (--tenant-mib-per-s), so calls that ",
+                            "look are not answered; retry in ", absl::FormatDuration(kRetryWhenFull))),
+                        kRetryWhenFull);
 }
 
 void CallRouter::TakePaceOfAnswer(const Access& access, size_t bytes) {
   const int64_t rest = static_cast<int64_t>(bytes) - kPaceMessageBytes;
-  if (bytes_ != nullptr && HasPace(access) && rest > 0) bytes_->PaceOf(access.tenant)->Take(rest, SteadyNow());
+  if (bytes_ != nullptr && HasPace(access) && rest > 0) bytes_->LooksOf(access.tenant)->Take(rest, SteadyNow());
 }
 
 absl::StatusOr<JobKey> CallRouter::KeyOf(const grpc::CallbackServerContext& context, Right right,

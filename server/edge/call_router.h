@@ -89,7 +89,7 @@ class CallRouter {
   ByteLedger* bytes() { return bytes_; }
 
   // Charges a call to its owner's tenant. RESOURCE_EXHAUSTED with when to retry: a call that looks, of a tenant that
-  // sends faster than it may.
+  // sends, or asks for, more than it may.
   absl::Status TakePace(const Access& access, Right right, int64_t bytes = kPaceMessageBytes);
   // A call that looks costs as much as its answer is long, and no less than kPaceMessageBytes. Those were taken when it
   // came; this takes the rest.

@@ -38,7 +38,7 @@ constexpr int kHttpPart = 4;
 // gRPC's memory for a connection with a stream, of which a job's workers were measured to take 44 KiB, and the part of
 // the process's memory that connections get before they are counted by tenant.
 constexpr uint64_t kConnectionBytes = 64 << 10;
-constexpr uint64_t kMemoryPart = 4;
+constexpr uint64_t kMemoryPart = 2;
 // One turn of the loop takes so many connections, so that deadlines are looked at between.
 constexpr int kAcceptedAtOnce = 64;
 // While no descriptor is free, or connections wait for a place.

@@ -114,8 +114,8 @@ TEST(OptionsForTest, ConnectionsAreCountedByTenantBeforeDescriptorsOrMemoryEnd) 
   EXPECT_EQ(large.most_counted, static_cast<size_t>(large.descriptor_limit / 16));
   const ClientListenerOptions small = OptionsFor(131072, uint64_t{2} << 30);
   EXPECT_EQ(small.descriptor_limit, large.descriptor_limit);
-  EXPECT_EQ(small.counted_from, 8192) << "a quarter of the memory, at 64 KiB for each";
-  EXPECT_EQ(small.most_counted, 1024u);
+  EXPECT_EQ(small.counted_from, 16384) << "half of the memory, at 64 KiB for each";
+  EXPECT_EQ(small.most_counted, 2048u);
 }
 
 TEST_F(ClientListenerTest, OneTenantDoesNotKeepOthersOut) {

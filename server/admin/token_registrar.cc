@@ -171,9 +171,11 @@ void TokenRegistrar::Create(const Access& caller, const v1::CreateTokenRequest& 
     return done(response);
   }
   absl::Status status = Reserve(tenant);
-  const TokenTable::Room room = tenants_->tokens().RoomOf(tenant, now);
-  if (status.ok() && room.kept >= kMaxTokens && room.forgotten.empty()) {
-    status = absl::ResourceExhaustedError(absl::StrCat("tenant ", tenant, " has ", room.kept, " tokens, at most ",
+  const size_t kept = tenants_->tokens().CountOf(tenant);
+  TokenTable::Room room;
+  if (kept >= kMaxTokens) room = tenants_->tokens().RoomOf(tenant, now);
+  if (status.ok() && kept >= kMaxTokens && room.forgotten.empty()) {
+    status = absl::ResourceExhaustedError(absl::StrCat("tenant ", tenant, " has ", kept, " tokens, at most ",
                                                        kMaxTokens, " may be: revoke those that nobody needs"));
     Release(tenant);
   }
@@ -183,7 +185,7 @@ void TokenRegistrar::Create(const Access& caller, const v1::CreateTokenRequest& 
   }
   Change change;
   change.tokens.push_back(made.record);
-  if (room.kept >= kMaxTokens) MakeRoom(room, now, &change);
+  if (kept >= kMaxTokens) MakeRoom(room, now, &change);
   Carry(call, tenant, std::move(change), "",
         [response, text = std::move(made.text), done = std::move(done)](const absl::Status& carried) mutable {
           if (!carried.ok()) return done(carried);

@@ -205,15 +205,18 @@ std::vector<std::string> TokenTable::EndingWith(const std::string& id, int64_t s
   return ending;
 }
 
+bool TokenTable::HasOthers(const Entry& entry) const {
+  const std::string& id = entry.record.about().id();
+  const auto first = by_origin_.lower_bound({id, ""});
+  return first != by_origin_.end() && first->first == id;
+}
+
 TokenTable::Loss TokenTable::LossOf(const Entry& entry) const {
   const std::string& id = entry.record.about().id();
   const auto has_ended = [this](const std::string& one) { return !RevocationOf(entries_.at(one)).empty(); };
-  bool has_others = false;
   for (auto one = by_origin_.lower_bound({id, ""}); one != by_origin_.end() && one->first == id; ++one) {
-    has_others = true;
     if (entries_.at(one->second).record.about().made_with() == id && !has_ended(one->second)) return Loss::kTooMuch;
   }
-  if (!has_others) return Loss::kNothing;
   const auto reached = ReachOf(id, 0);
   const bool all_ended = std::all_of(reached.begin(), reached.end(),
                                      [&](const auto& one) { return one.first == id || has_ended(one.first); });
@@ -229,25 +232,39 @@ std::vector<std::string> TokenTable::EndedByWayOf(const Entry& entry) const {
   return ended;
 }
 
-TokenTable::Room TokenTable::RoomOf(absl::string_view tenant, absl::Time now) const {
+size_t TokenTable::CountOf(absl::string_view tenant) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Room room;
-  std::pair<Loss, int64_t> best(Loss::kTooMuch, 0);
+  size_t kept = 0;
   for (auto one = by_tenant_.lower_bound({std::string(tenant), ""}); one != by_tenant_.end() && one->first == tenant;
        ++one) {
-    ++room.kept;
-    const Entry& entry = entries_.at(one->second);
-    const v1::Token& about = entry.record.about();
-    const bool has_expired = IsOver(about.expires_unix_ms(), now - kExpiredKept) &&
-                             entry.use.last_run_unix_ms() <= absl::ToUnixMillis(now - kExpiredKept);
-    if (!has_expired && RevocationOf(entry).empty()) continue;
-    const std::pair<Loss, int64_t> loss(LossOf(entry), about.created_unix_ms());
-    if (loss >= best) continue;
-    best = loss;
-    room.forgotten = about.id();
+    ++kept;
   }
-  if (!room.forgotten.empty()) room.ended = EndedByWayOf(entries_.at(room.forgotten));
-  return room;
+  return kept;
+}
+
+TokenTable::Room TokenTable::RoomOf(absl::string_view tenant, absl::Time now) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<const Entry*> over;
+  for (auto one = by_tenant_.lower_bound({std::string(tenant), ""}); one != by_tenant_.end() && one->first == tenant;
+       ++one) {
+    const Entry& entry = entries_.at(one->second);
+    const bool has_expired = IsOver(entry.record.about().expires_unix_ms(), now - kExpiredKept) &&
+                             entry.use.last_run_unix_ms() <= absl::ToUnixMillis(now - kExpiredKept);
+    if (has_expired || !RevocationOf(entry).empty()) over.push_back(&entry);
+  }
+  std::stable_sort(over.begin(), over.end(), [](const Entry* a, const Entry* b) {
+    return a->record.about().created_unix_ms() < b->record.about().created_unix_ms();
+  });
+  const auto leaf = std::find_if(over.begin(), over.end(), [this](const Entry* one) { return !HasOthers(*one); });
+  if (leaf != over.end()) return {(*leaf)->record.about().id()};
+  const Entry* forgotten = nullptr;
+  for (const Entry* one : over) {
+    const Loss loss = LossOf(*one);
+    if (loss == Loss::kOthersEnds || (loss == Loss::kRotations && forgotten == nullptr)) forgotten = one;
+    if (loss == Loss::kOthersEnds) break;
+  }
+  if (forgotten == nullptr) return {};
+  return {forgotten->record.about().id(), EndedByWayOf(*forgotten)};
 }
 
 void TokenTable::SetUsed(const std::string& id, v1::TokenUseRecord use) {

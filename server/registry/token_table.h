@@ -47,9 +47,10 @@ class TokenTable {
   // The ids of the other tokens that are good, and that would end if `id` were revoked with those that were made or
   // rotated with it since `since`.
   std::vector<std::string> EndingWith(const std::string& id, int64_t since_unix_ms, absl::Time now) const;
+  // How many of the tenant's are kept.
+  size_t CountOf(absl::string_view tenant) const;
+
   struct Room {
-    // How many of the tenant's are kept.
-    size_t kept = 0;
     // The one that may be forgotten for a new one: that was revoked, or expired 30 days ago and has had no run for as
     // long. "": none.
     std::string forgotten = {};
@@ -86,8 +87,9 @@ class TokenTable {
     std::string taken_by = {};
   };
 
-  // The harm if the coordinator forgets a token that has ended.
-  enum class Loss { kNothing, kOthersEnds, kRotations, kTooMuch };
+  bool HasOthers(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The harm if the coordinator forgets a token that has ended, with which others were made or rotated.
+  enum class Loss { kOthersEnds, kRotations, kTooMuch };
   Loss LossOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Those that have ended since this one was taken and they were made or rotated with it, and that no row of their own
   // says to be revoked.

@@ -86,6 +86,8 @@ int MostDescriptors() {
   return static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 1 << 24));
 }
 
+int HttpConnectionsOf(int descriptors) { return std::min(kMostHttp, descriptors / kHttpPart); }
+
 void SetOption(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof(value)); }
 
 // All that has come on a connection, also bytes that nobody has read yet.
@@ -97,13 +99,13 @@ uint64_t BytesReceived(int socket) {
 
 }  // namespace
 
-int HttpConnectionsForThisProcess() { return std::min(kMostHttp, MostDescriptors() / kHttpPart); }
+int HttpConnectionsForThisProcess() { return HttpConnectionsOf(MostDescriptors()); }
 
 ClientListenerOptions OptionsFor(int descriptors, uint64_t memory) {
-  const int http = std::min(kMostHttp, descriptors / kHttpPart);
   const auto in_memory = static_cast<int>(std::min<uint64_t>(memory / kMemoryPart / kConnectionBytes, 1 << 24));
   ClientListenerOptions options;
-  options.descriptor_limit = std::max(descriptors - kDescriptorsKept - http, descriptors / kLeastShare);
+  options.descriptor_limit =
+      std::max(descriptors - kDescriptorsKept - HttpConnectionsOf(descriptors), descriptors / kLeastShare);
   const auto eighth = static_cast<size_t>(options.descriptor_limit / 8);
   // A stranger has two descriptors.
   options.most_strangers = std::min(options.most_strangers, eighth);

@@ -280,13 +280,6 @@ class AccessTableTest : public CoordinatorFixture {
     return made.ok() ? *made : v1::CreateTokenResponse();
   }
 
-  std::string MakeTenant(const std::string& name) const {
-    v1::CreateTenantRequest request;
-    request.set_tenant(name);
-    request.set_idempotency_key(name);
-    return Client().CreateTenant(request)->token();
-  }
-
   std::string CredentialFor(const std::string& job, const std::string& token) const {
     v1::CreateJobRequest request;
     request.set_job(job);

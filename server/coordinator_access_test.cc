@@ -21,19 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class CoordinatorAccessTest : public CoordinatorFixture {
- protected:
-  std::string MakeTenant(const std::string& name, uint32_t max_jobs = 0, uint32_t max_workers = 0) {
-    v1::CreateTenantRequest request;
-    request.set_tenant(name);
-    request.set_max_jobs(max_jobs);
-    request.set_max_workers(max_workers);
-    request.set_idempotency_key("make-" + name);
-    const auto made = Client().CreateTenant(request);
-    EXPECT_TRUE(made.ok()) << made.status();
-    return made.ok() ? made->token() : "";
-  }
-};
+class CoordinatorAccessTest : public CoordinatorFixture {};
 
 TEST_F(CoordinatorAccessTest, NothingIsAnsweredWithoutAKnownToken) {
   Start();

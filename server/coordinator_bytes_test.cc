@@ -21,15 +21,6 @@ class CoordinatorBytesTest : public CoordinatorFixture {
  protected:
   CoordinatorBytesTest() { options_.http = "127.0.0.1:0"; }
 
-  std::string TokenOf(const std::string& tenant) {
-    v1::CreateTenantRequest request;
-    request.set_tenant(tenant);
-    request.set_idempotency_key(absl::StrCat("make ", tenant));
-    const absl::StatusOr<v1::CreateTenantResponse> made = Client().CreateTenant(request);
-    EXPECT_TRUE(made.ok()) << made.status();
-    return made.ok() ? made->token() : "";
-  }
-
   // The value of a row of /metrics, or -1.
   double Metric(const std::string& row) const {
     const std::string text = HttpGet(coordinator_->http_address(), "/metrics", coordinator_->token()).body();
@@ -96,7 +87,7 @@ TEST_F(CoordinatorBytesTest, AJobsTensorsThatOthersHaveNotStatedHaveABound) {
 TEST_F(CoordinatorBytesTest, ATenantThatIsFullDoesNotMakeAnotherWait) {
   options_.bytes.tenant_kept = 8 << 20;
   Start();
-  const std::string greedy = TokenOf("greedy"), quiet = TokenOf("quiet");
+  const std::string greedy = MakeTenant("greedy"), quiet = MakeTenant("quiet");
   const auto flood = Train("flood", 2, greedy);
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(flood[0]->Send(LargeReady(*flood[0], absl::StrCat("name", i), 300)));
   const auto workers = Train("train", 2, quiet);
@@ -138,7 +129,7 @@ TEST_F(CoordinatorBytesTest, AWorkerThatDoesNotReadIsCutOffAndMayComeBack) {
 TEST_F(CoordinatorBytesTest, ATenantThatSendsTooFastIsReadMoreSlowlyAndLosesNothing) {
   options_.bytes.tenant_rate = 64 << 10;
   Start();
-  const std::string greedy = TokenOf("greedy"), quiet = TokenOf("quiet");
+  const std::string greedy = MakeTenant("greedy"), quiet = MakeTenant("quiet");
   const auto workers = Train("train", 1, greedy);
   AgreeOn("known", workers);
   const int before = Exchange(*workers[0], 20).first;
@@ -187,7 +178,7 @@ TEST_F(CoordinatorBytesTest, AStreamIsReadTwiceASecondHoweverMuchItsTenantHasSen
 TEST_F(CoordinatorBytesTest, CallsWithLargeMessagesAreRefusedByTheirHeadersUntilTheyArePaidFor) {
   options_.bytes.tenant_rate = 256 << 10;
   Start();
-  const std::string greedy = TokenOf("greedy"), quiet = TokenOf("quiet");
+  const std::string greedy = MakeTenant("greedy"), quiet = MakeTenant("quiet");
   const auto workers = Train("train", 1, greedy);
   const auto send_large = [&](int number) {
     return ClientOf(greedy).DeleteJob("nothing", "", std::string(2 << 20, static_cast<char>('a' + number)));
@@ -210,7 +201,7 @@ TEST_F(CoordinatorBytesTest, ALookCostsAsMuchAsItsAnswerIsLong) {
   constexpr size_t kBurst = 4 << 20;
   options_.bytes.tenant_rate = kBurst / kPaceBurstSeconds;
   Start();
-  const std::string greedy = TokenOf("greedy");
+  const std::string greedy = MakeTenant("greedy");
   const auto workers = Train("train", 128, greedy);
   AgreeOn("known", workers);
   TestClient viewer = ClientOf(greedy);

@@ -101,10 +101,7 @@ TEST_F(CoordinatorElasticTest, ADrainIsToldToAllAndAnsweredAlikeAgainAlsoAfterAR
 
 TEST_F(CoordinatorElasticTest, AnotherTenantsAdminDrainsNothing) {
   Start();
-  v1::CreateTenantRequest create;
-  create.set_tenant("other");
-  create.set_idempotency_key("k");
-  TestClient other(coordinator_->address(), Client().CreateTenant(create)->token());
+  TestClient other(coordinator_->address(), MakeTenant("other"));
   v1::DrainWorkersRequest drain;
   drain.set_job("train");
   drain.set_rank(0);

@@ -62,6 +62,18 @@ class CoordinatorFixture : public ::testing::Test {
     return workers;
   }
 
+  // Makes a tenant; its admin's token. 0: the default quota.
+  std::string MakeTenant(const std::string& name, uint32_t max_jobs = 0, uint32_t max_workers = 0) const {
+    v1::CreateTenantRequest request;
+    request.set_tenant(name);
+    request.set_max_jobs(max_jobs);
+    request.set_max_workers(max_workers);
+    request.set_idempotency_key(absl::StrCat("make-", name));
+    const absl::StatusOr<v1::CreateTenantResponse> made = Client().CreateTenant(request);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? made->token() : "";
+  }
+
   // All ranks submit a new name and get its slot.
   static void AgreeOn(const std::string& tensor, const std::vector<std::unique_ptr<TestWorker>>& workers) {
     for (const auto& worker : workers) ASSERT_TRUE(worker->Send(worker->ReadyFor(tensor, {4, 8})));

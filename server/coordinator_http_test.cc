@@ -77,10 +77,7 @@ TEST_F(CoordinatorHttpTest, HealthIsOpenAndMetricsNeedAnAdminToken) {
   EXPECT_EQ(unknown.result_int(), 401u);
   EXPECT_THAT(std::string(unknown[http::field::www_authenticate]), HasSubstr("Bearer"));
   EXPECT_EQ(Get("/metrics", "wrong").result_int(), 401u);
-  v1::CreateTenantRequest create;
-  create.set_tenant("other");
-  create.set_idempotency_key("k");
-  EXPECT_EQ(Get("/metrics", Client().CreateTenant(create)->token()).result_int(), 403u);
+  EXPECT_EQ(Get("/metrics", MakeTenant("other")).result_int(), 403u);
   EXPECT_EQ(Get("/metrics", coordinator_->token()).result_int(), 200u);
   EXPECT_EQ(Get("/nothing", coordinator_->token()).result_int(), 404u);
 }
@@ -116,10 +113,7 @@ TEST_F(CoordinatorHttpTest, JobsAreShownToWhoeverMaySeeThem) {
   Start();
   EXPECT_EQ(Get("/api/v1/jobs").result_int(), 401u);
   const auto workers = Train("mnist", 2);
-  v1::CreateTenantRequest create;
-  create.set_tenant("other");
-  create.set_idempotency_key("k");
-  const std::string other = Client().CreateTenant(create)->token();
+  const std::string other = MakeTenant("other");
   const auto theirs = Train("resnet", 1, other);
 
   const Json all = Json::parse(Get("/api/v1/jobs", coordinator_->token()).body());
@@ -163,10 +157,7 @@ TEST_F(CoordinatorHttpTest, JobsAreSearchedAndThoseThatRunComeFirst) {
 TEST_F(CoordinatorHttpTest, AJobIsShownByParts) {
   Start();
   const auto workers = Train("mnist", 2);
-  v1::CreateTenantRequest create;
-  create.set_tenant("other");
-  create.set_idempotency_key("k");
-  const std::string other = Client().CreateTenant(create)->token();
+  const std::string other = MakeTenant("other");
   for (const char* view : {"page", "workers", "rank&rank=1", "hosts", "collectives", "checkpoints", "ranks"}) {
     const std::string address = absl::StrCat("/api/v1/jobs/mnist?tenant=default&view=", view);
     const Response shown = Get(address, coordinator_->token());
@@ -231,10 +222,7 @@ TEST_F(CoordinatorHttpTest, AnArchiveIsBoundedAndNamesTheRanksThatItLeavesOut) {
 TEST_F(CoordinatorHttpTest, ATenantHasOneFileAtATime) {
   Start();
   const auto workers = Train("mnist", 1);
-  v1::CreateTenantRequest create;
-  create.set_tenant("other");
-  create.set_idempotency_key("k");
-  const std::string other = Client().CreateTenant(create)->token();
+  const std::string other = MakeTenant("other");
   Response first;
   std::thread asker([&] { first = Post("/api/v1/jobs/mnist/stacks?format=archive"); });
   // The rank is asked: the archive is under way until it answers.
@@ -265,10 +253,7 @@ TEST_F(CoordinatorHttpTest, ATenantHasOneFileAtATime) {
 TEST_F(CoordinatorHttpTest, ATenantHasFewAnswersAboutWholeJobsAtATime) {
   Start();
   const auto workers = Train("mnist", 1);
-  v1::CreateTenantRequest create;
-  create.set_tenant("other");
-  create.set_idempotency_key("k");
-  const std::string other = Client().CreateTenant(create)->token();
+  const std::string other = MakeTenant("other");
   constexpr int kMost = 8;
   std::vector<Response> asked(kMost);
   std::vector<std::thread> askers;
@@ -303,10 +288,7 @@ TEST_F(CoordinatorHttpTest, ATenantHasFewAnswersAboutWholeJobsAtATime) {
 TEST_F(CoordinatorHttpTest, ALookThatIsRefusedSaysWhenToComeBack) {
   options_.bytes.tenant_rate = 1 << 10;
   Start();
-  v1::CreateTenantRequest create;
-  create.set_tenant("other");
-  create.set_idempotency_key("k");
-  const std::string other = Client().CreateTenant(create)->token();
+  const std::string other = MakeTenant("other");
   Response last;
   for (int looks = 0; looks < 100 && last.result_int() != 429u; ++looks) last = Get("/api/v1/jobs/mnist", other);
   EXPECT_EQ(last.result_int(), 429u);

@@ -27,12 +27,7 @@ class CoordinatorQueueTest : public CoordinatorFixture {
     options_.http = "127.0.0.1:0";
     options_.queue.settling = absl::ZeroDuration();
     Start();
-    v1::CreateTenantRequest request;
-    request.set_tenant("team");
-    request.set_max_jobs(4);
-    request.set_max_workers(2);
-    request.set_idempotency_key("team");
-    admin_ = Client().CreateTenant(request)->token();
+    admin_ = MakeTenant("team", /*max_jobs=*/4, /*max_workers=*/2);
   }
 
   TestClient Team() const { return TestClient(coordinator_->address(), admin_); }

@@ -94,10 +94,7 @@ class CoordinatorTest : public CoordinatorFixture {};
 TEST_F(CoordinatorTest, TwoTenantsTrainJobsOfTheSameNameSideBySide) {
   Start();
   TestClient admin = Client();
-  v1::CreateTenantRequest create;
-  create.set_tenant("other");
-  create.set_idempotency_key("k");
-  const std::string other = admin.CreateTenant(create)->token();
+  const std::string other = MakeTenant("other");
 
   const auto ours = Train("train", 2);
   const auto theirs = Train("train", 2, other);

@@ -77,13 +77,6 @@ class TokenTest : public CoordinatorFixture {
     return made.ok() ? *made : v1::CreateTokenResponse();
   }
 
-  std::string MakeTenant(const std::string& name) {
-    v1::CreateTenantRequest request;
-    request.set_tenant(name);
-    request.set_idempotency_key(name);
-    return Client().CreateTenant(request)->token();
-  }
-
   absl::StatusOr<v1::RevokeTokenResponse> Revoke(const std::string& with, const std::string& id,
                                                  bool and_made_with_it = false) {
     v1::RevokeTokenRequest request;

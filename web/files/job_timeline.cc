@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -21,6 +22,12 @@ constexpr uint32_t kMostLinesBytes = 8 << 20;
 // Of two quartz clocks, some times as much as they usually have.
 constexpr int64_t kMostDriftPerMillion = 100;
 constexpr char kTime[] = "\"ts\":";
+// Workers may send any numbers: these are the largest that are reckoned with, so that no sum overflows. Times since
+// 1970 in this century are below half of the first.
+constexpr int64_t kMostNs = 4'000'000'000'000'000'000;
+constexpr uint64_t kMostErrorNs = 1'000'000'000'000'000;
+
+int64_t Bounded(int64_t ns) { return std::clamp(ns, -kMostNs, kMostNs); }
 
 // A host's clock against the coordinator's.
 struct HostClock {
@@ -43,13 +50,14 @@ std::map<std::string, HostClock> ClocksOf(const std::vector<v1::TimelinePart>& p
   for (const v1::TimelinePart& part : parts) {
     HostClock& clock = clocks[part.host_id()];
     const v1::TimelineChunk& chunk = part.chunk();
-    clock.first_ns = std::min(clock.first_ns, chunk.sent_ns());
-    clock.last_ns = std::max(clock.last_ns, chunk.sent_ns());
-    const auto error_ns = static_cast<int64_t>(chunk.error_ns());
+    const int64_t sent_ns = Bounded(chunk.sent_ns());
+    clock.first_ns = std::min(clock.first_ns, sent_ns);
+    clock.last_ns = std::max(clock.last_ns, sent_ns);
+    const auto error_ns = static_cast<int64_t>(std::min<uint64_t>(chunk.error_ns(), kMostErrorNs));
     if (error_ns == 0 || (clock.error_ns != 0 && error_ns >= clock.error_ns)) continue;
-    clock.ahead_ns = chunk.ahead_ns();
+    clock.ahead_ns = Bounded(chunk.ahead_ns());
     clock.error_ns = error_ns;
-    clock.at_ns = chunk.sent_ns();
+    clock.at_ns = sent_ns;
   }
   return clocks;
 }
@@ -73,17 +81,25 @@ absl::StatusOr<std::string> LinesOf(const v1::TimelinePart& part) {
       absl::StrCat("part ", part.number(), " of the timeline, of rank ", part.rank(), ", cannot be unpacked"));
 }
 
-// An event's line with its time in microseconds, "ts":12.345, moved by `ahead_ns`.
+// Of "12.345" microseconds; none: it is no time of an event.
+std::optional<int64_t> NsOf(absl::string_view text) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, '.');
+  int64_t micros = 0, thousandths = 0;
+  if (!absl::SimpleAtoi(parts[0], &micros) || micros < 0 || micros > kMostNs / 1000) return std::nullopt;
+  if (parts.size() > 1 && !absl::SimpleAtoi(parts[1], &thousandths)) return std::nullopt;
+  if (parts.size() > 2 || thousandths < 0 || thousandths > 999) return std::nullopt;
+  return micros * 1000 + thousandths;
+}
+
+// An event's line with its time in microseconds, "ts":12.345, moved by `ahead_ns`. A line without such a time stays.
 std::string Moved(absl::string_view line, int64_t ahead_ns) {
   const size_t begin = line.find(kTime);
   if (begin == absl::string_view::npos) return std::string(line);
   const size_t number = begin + sizeof(kTime) - 1;
-  const size_t end = line.find_first_not_of("0123456789.-", number);
-  const std::vector<absl::string_view> parts = absl::StrSplit(line.substr(number, end - number), '.');
-  int64_t micros = 0, thousandths = 0;
-  if (!absl::SimpleAtoi(parts[0], &micros) || (parts.size() > 1 && !absl::SimpleAtoi(parts[1], &thousandths)))
-    return std::string(line);
-  const int64_t ns = micros * 1000 + thousandths + ahead_ns;
+  const size_t end = std::min(line.find_first_not_of("0123456789.-", number), line.size());
+  const std::optional<int64_t> own_ns = NsOf(line.substr(number, end - number));
+  if (!own_ns.has_value() || *own_ns + ahead_ns < 0) return std::string(line);
+  const int64_t ns = *own_ns + ahead_ns;
   return absl::StrCat(line.substr(0, number), absl::StrFormat("%d.%03d", ns / 1000, ns % 1000), line.substr(end));
 }
 

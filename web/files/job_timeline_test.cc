@@ -68,6 +68,29 @@ TEST(JobTimelineTest, TheErrorGrowsWithTheDistanceFromTheBestExchange) {
   EXPECT_EQ(written->error_ns, 2'000 + 10'000'000);
 }
 
+TEST(JobTimelineTest, ALineWithoutATimeThatCanBeReadStaysAsItIs) {
+  for (const std::string line :
+       {R"("ts":1)", R"("ts":)", R"({"ts":-5,"a":1})", R"({"ts":99999999999999999999,"a":1})", R"({"ts":1.2.3,"a":1})",
+        R"({"ts":1.9999999999,"a":1})", R"({"ts":4000000000000001,"a":1})"}) {
+    std::ostringstream text;
+    const absl::StatusOr<JobTimeline> written = WriteJobTimeline({}, {Part(0, "a", line, 0, 1)}, text);
+    ASSERT_TRUE(written.ok()) << written.status();
+    // The first one has a time, which the line ends with.
+    EXPECT_THAT(text.str(), HasSubstr(line));
+  }
+}
+
+TEST(JobTimelineTest, ClocksOfAnyDistanceDoNotOverflow) {
+  for (const int64_t far : {INT64_MIN, INT64_MAX}) {
+    std::ostringstream text;
+    const absl::StatusOr<JobTimeline> written = WriteJobTimeline(
+        {}, {Part(0, "a", kSpan, far, UINT64_MAX, far), Part(1, "b", kSpan, 0, UINT64_MAX, -1 - far)}, text);
+    ASSERT_TRUE(written.ok()) << written.status();
+    EXPECT_GT(written->error_ns, 0);
+    EXPECT_EQ(nlohmann::json::parse(text.str())["traceEvents"].size(), 2u);
+  }
+}
+
 TEST(JobTimelineTest, EachNameIsWrittenOnce) {
   std::ostringstream text;
   const std::string process =

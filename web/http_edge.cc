@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <exception>
 #include <map>
 #include <memory>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "boost/asio/post.hpp"
 #include "boost/asio/ssl/context.hpp"
 #include "boost/asio/steady_timer.hpp"
+#include "spdlog/spdlog.h"
 #include "web/connection_places.h"
 #include "web/http_session.h"
 #include "web/tls_context.h"
@@ -68,7 +70,7 @@ class HttpEdge::State {
     thread_ = std::thread([this] {
       // Of this thread alone, as Linux has it; to step back is always allowed.
       std::ignore = nice(kNiceness);
-      io_.run();
+      Serve();
     });
   }
 
@@ -82,6 +84,19 @@ class HttpEdge::State {
   }
 
  private:
+  // Libraries that make files and JSON of bytes of programs may throw. Then the connection ends, and not the
+  // coordinator of all tenants.
+  void Serve() {
+    for (;;) {
+      try {
+        io_.run();
+        return;
+      } catch (const std::exception& error) {
+        spdlog::error("an HTTP request has failed, and its connection ends: {}", error.what());
+      }
+    }
+  }
+
   void Accept() {
     acceptor_.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
       if (error) {
@@ -89,8 +104,8 @@ class HttpEdge::State {
         pause_.async_wait([this](const boost::system::error_code&) { Accept(); });
         return;
       }
-      Take(std::move(socket));
       Accept();
+      Take(std::move(socket));
     });
   }
 
@@ -111,8 +126,8 @@ class HttpEdge::State {
   void Tick() {
     tick_.expires_after(kTickTime);
     tick_.async_wait([this](const boost::system::error_code&) {
-      site_.tick();
       Tick();
+      site_.tick();
     });
   }
 

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -83,6 +84,11 @@ class HttpEdgeTest : public ::testing::Test {
       // The large one is more than the sockets' buffers take.
       reply.body = request.query == "large" ? std::string(32 << 20, 'x') : "small\n";
       reply.held = held_;
+      return reply;
+    }));
+    site.routes.push_back(DirectRoute("GET", "/throws", HttpAccess::kNobody, [](const HttpRequest&) {
+      HttpReply reply;
+      reply.complete = [](HttpReply*) { throw std::out_of_range("beyond the end"); };
       return reply;
     }));
     site.routes.push_back(DirectRoute("GET", "/one/*", HttpAccess::kNobody, echo));
@@ -199,6 +205,14 @@ TEST_F(HttpEdgeTest, AReplyKeepsWhatItHoldsUntilItIsWritten) {
   // Its connection has ended. Ticks wake this up.
   std::unique_lock<std::mutex> lock(mutex_);
   asked_.wait(lock, [this] { return held_.use_count() == 1; });
+}
+
+TEST_F(HttpEdgeTest, AReplyThatCannotBeMadeEndsItsConnectionOnly) {
+  Start();
+  Connection other(edge_->port());
+  EXPECT_EQ(Ask("GET /throws"), "");
+  other.Send("GET /open HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(other.ReadAll(), StartsWith("HTTP/1.1 200"));
 }
 
 TEST_F(HttpEdgeTest, ACookieIsFoundAmongOthers) {

@@ -1,6 +1,7 @@
 #include "web/logged_text.h"
 
 #include <charconv>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -19,8 +20,10 @@ Json ColumnJson(const Column& column) {
   return json;
 }
 
+// A cell of CSV. A program chooses the text: one that a spreadsheet would take for a formula gets an apostrophe.
 std::string Quoted(const std::string& text) {
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+  const bool is_formula = !text.empty() && std::strchr("=+-@\t\r", text[0]) != nullptr;
+  return absl::StrCat("\"", is_formula ? "'" : "", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
 }
 
 }  // namespace

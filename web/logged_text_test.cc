@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
@@ -35,6 +36,14 @@ TEST(LoggedTextTest, CsvHasALineForEachPoint) {
             "\"loss, \"\"all\"\"\",,2,3,nan,-0.25,1e+300,2,1700000000000,1\r\n"
             "\"loss, \"\"all\"\"\",3,0,1,0.1,-0.25,1e+300,2,1700000000000,1\r\n"
             "\"loss, \"\"all\"\"\",3,2,3,nan,-0.25,1e+300,2,1700000000000,1\r\n");
+}
+
+TEST(LoggedTextTest, NoCellIsAFormulaOfASpreadsheet) {
+  for (const std::string name : {"=HYPERLINK(\"http://a\")", "+1", "-1", "@a", "\t=1"}) {
+    v1::ListLoggedResponse logged = Logged();
+    logged.mutable_series(0)->set_name(name);
+    EXPECT_THAT(LoggedCsv(logged), testing::HasSubstr("\r\n\"'" + name.substr(0, 2)));
+  }
 }
 
 TEST(LoggedTextTest, JsonHasColumnsAndNullForWhatIsNotFinite) {

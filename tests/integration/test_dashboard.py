@@ -290,8 +290,8 @@ def test_what_is_seen_without_a_connection_and_after_it(
             expect(page.locator(".connection")).to_have_text("● live", timeout=PATIENCE_MS)
             expect(page.locator(".headline")).to_contain_text("finished")
         pages[0].get_by_role("button", name="Sign out").click()
-        pages[0].wait_for_url("**/login")
-        expect(pages[1]).to_have_url(re.compile("/login"))
+        for page in pages:
+            expect(page).to_have_url(re.compile("/login"), timeout=PATIENCE_MS)
         context.close()
 
 

@@ -174,6 +174,15 @@ def variables_that_differ_are_told() -> None:
 
 
 @check
+def a_traced_step_normalizes_over_the_ranks_of_any_later_epoch() -> None:
+    layer = hvd.SyncBatchNormalization()
+    step = tf.function(lambda inputs: layer(inputs, training=True))
+    graph = step.get_concrete_function(tf.TensorSpec([4, 2])).graph
+    # Also in a job of one rank, which another may join.
+    assert "FarandoleAllreduce" in [op.type for op in graph.get_operations()]
+
+
+@check
 def batches_are_normalized_by_the_statistics_of_all() -> None:
     inputs, _ = batch(0)
     weight = numpy.arange(4, dtype=numpy.float32)

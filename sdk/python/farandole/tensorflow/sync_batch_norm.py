@@ -4,7 +4,6 @@ from typing import Any, Tuple
 
 import tensorflow as tf
 
-from ..basics import size
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Average
 from .ops import grouped_allreduce
@@ -25,7 +24,8 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
 
     def _moments(self, inputs: Any, *arguments: Any, **options: Any) -> Tuple[Any, Any]:
         mean, variance = super()._moments(inputs, *arguments, **options)
-        if size() == 1:
+        # A traced step runs on in later epochs, which may have more ranks.
+        if self._process_set.size() == 1 and tf.executing_eagerly():
             return mean, variance
         squares = variance + tf.square(mean)
         mean, squares = grouped_allreduce([mean, squares], op=Average, process_set=self._process_set)

@@ -20,6 +20,7 @@ from harness import Setup  # noqa: E402
 ALL = (
     "tensorflow_checks.ops",
     "tensorflow_checks.graphs",
+    "tensorflow_checks.names",
     "tensorflow_checks.compiled",
     "tensorflow_checks.training",
     "tensorflow_checks.joined",

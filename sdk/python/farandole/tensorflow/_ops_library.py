@@ -10,6 +10,7 @@ import tensorflow as tf
 from .. import _options
 from .._adapter_library import connected
 from ._xla import COMPILED, is_compiled
+from .graph_names import end_with, order_calls
 
 # Ops whose place among the others is part of what they mean.
 _ORDERED = ("farandole_join", "farandole_barrier")
@@ -29,6 +30,7 @@ def _load() -> Any:
             f"farandole.tensorflow needs TensorFlow 2.13 or later; {tf.__version__} lacks the function {missing.decode()}"
         )
     _let_them_overlap()
+    order_calls()
     return ops
 
 
@@ -64,7 +66,13 @@ class _Ops:
     @staticmethod
     def _chosen(plain: Any, compiled: Any) -> Any:
         def make(*tensors: Any, **attributes: Any) -> Any:
-            return (compiled if is_compiled() else plain)(*tensors, **attributes)
+            if tf.executing_eagerly():
+                return plain(*tensors, **attributes)
+            if is_compiled():
+                return compiled(*tensors, **attributes)
+            made = plain(*tensors, **attributes)
+            end_with(made)
+            return made
 
         return make
 

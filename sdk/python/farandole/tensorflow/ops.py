@@ -7,8 +7,6 @@ op without a name gets one from its place in the graph, which all ranks have ali
 tf.errors.FailedPreconditionError that names two of them and both values, and the job goes on.
 """
 
-import re
-import weakref
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type
 
 import tensorflow as tf
@@ -19,8 +17,7 @@ from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import Adasum, Average, Sum, choose
 from ._ops_library import bits, ops
 from .compression import Compression
-
-_counts: "weakref.WeakKeyDictionary[Any, Dict[str, int]]" = weakref.WeakKeyDictionary()
+from .graph_names import name_for
 
 
 def _attributes(kind: str, name: Optional[str]) -> Dict[str, Any]:
@@ -29,16 +26,7 @@ def _attributes(kind: str, name: Optional[str]) -> Dict[str, Any]:
         _ops.encode_name(name)
     if tf.executing_eagerly():
         return {"tensor_name": name or "", "waits": 1}
-    return {"tensor_name": name or _name_in_graph(kind), "waits": 0}
-
-
-def _name_in_graph(kind: str) -> str:
-    """A name that all ranks give the op: the function's, without the number of the trace, and the op's count in it."""
-    graph = tf.compat.v1.get_default_graph()
-    function = re.sub(r"_\d+$", "", getattr(graph, "name", "graph"))
-    counts = _counts.setdefault(graph, {})
-    counts[kind] = counts.get(kind, 0) + 1
-    return f"{function}/{kind}.{counts[kind]}"
+    return {"tensor_name": name_for(tf.compat.v1.get_default_graph(), kind, name), "waits": 0}
 
 
 # tf.convert_to_tensor needs 4 us to find that a tensor is one.

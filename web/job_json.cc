@@ -46,6 +46,7 @@ Json BlockerJson(const v1::Blocker& blocker) {
   json["steps"] = blocker.steps();
   json["since_unix_ms"] = blocker.since_unix_ms();
   json["sentence"] = blocker.sentence();
+  if (!blocker.section().empty()) json["section"] = blocker.section();
   return json;
 }
 
@@ -80,6 +81,12 @@ Json HistoryJson(const v1::RankHistory& history) {
   json["most_transfer"] = Numbers(history.most_transfer());
   json["cpu"] = Numbers(history.cpu());
   json["steps"] = Numbers(history.steps());
+  json["sections"] = Json::array();
+  for (const v1::SectionTime& one : history.sections()) {
+    json["sections"].push_back({{"name", one.name()},
+                                {"seconds_a_step", one.seconds_a_step()},
+                                {"median_seconds_a_step", one.median_seconds_a_step()}});
+  }
   return json;
 }
 

@@ -95,9 +95,8 @@ typedef struct farandole_init_options {
   int64_t outage_limit_ms;        /* FARANDOLE_OUTAGE_LIMIT_MS: how long the coordinator may be away; default 30,000. */
   const char* ca_file;            /* FARANDOLE_CA_FILE: certificates (PEM) that the coordinator's must descend from;
                                      without it TLS is not spoken. */
-  const char* program;            /* FARANDOLE_PROGRAM: path of `farandole`, of which rank 0 under plain mpirun or srun
-                                     starts the job's coordinator; default: the one beside
-                                     this library (also ../_bin), or what PATH finds. */
+  const char* program;            /* FARANDOLE_PROGRAM: path of `farandole`, by which rank 0 of mpirun or srun starts a
+                                     coordinator; default: beside this library (also ../_bin), or by PATH. */
   int32_t min_size;               /* FARANDOLE_MIN_SIZE: fewest workers of an epoch. It, or max_size, makes the job
                                      elastic; the default of each is then the size. */
   int32_t max_size;               /* FARANDOLE_MAX_SIZE: most workers of an epoch. */
@@ -105,8 +104,7 @@ typedef struct farandole_init_options {
                                      waits for others before it assigns ranks; default 200. */
   int64_t shortage_limit_ms;      /* FARANDOLE_ELASTIC_TIMEOUT_MS: how long there may be fewer than min_size workers
                                      before the job fails; default 600,000. */
-  int32_t reset_limit;       /* FARANDOLE_RESET_LIMIT: most epochs that may be lost before the job fails; default 0:
-                                any number. */
+  int32_t reset_limit;       /* FARANDOLE_RESET_LIMIT: most epochs lost before the job fails; default 0: any number. */
   int64_t least_cooldown_ms; /* FARANDOLE_COOLDOWN_MIN_MS: how long a host on which workers fail is barred at first,
                                 doubled with each failure; default 0, with the next: no host is barred. */
   int64_t most_cooldown_ms;  /* FARANDOLE_COOLDOWN_MAX_MS: and how long at most. */
@@ -429,14 +427,12 @@ FARANDOLE_EXPORT int farandole_checkpoint_begin(const char* directory, const cha
  *   UNAVAILABLE, others the coordinator cannot be reached, or cannot keep it; the text says if the file stays */
 FARANDOLE_EXPORT int farandole_checkpoint_commit(const char** path);
 /* The writing failed, for `cause` (the writer's words): removes the temporary file and returns the sentence for it.
- *   RESOURCE_EXHAUSTED   the disk is full
- *   FAILED_PRECONDITION  none is open
- *   UNAVAILABLE          otherwise */
+ *   RESOURCE_EXHAUSTED: the disk is full; FAILED_PRECONDITION: none is open; UNAVAILABLE otherwise */
 FARANDOLE_EXPORT int farandole_checkpoint_fail(const char* cause);
 /* Removes the temporary file. */
 FARANDOLE_EXPORT void farandole_checkpoint_abandon(void);
-/* Newest checkpoint of `name` ("" or NULL: of any) in the catalogue, or the one at `step` (-1: newest). Without a
- * coordinator: among the manifests in `directory`. NOT_FOUND: none. The path lives until the thread's next call. */
+/* Newest checkpoint of `name` ("" or NULL: of any) in the catalogue (without a coordinator: in `directory`), or the one
+ * at `step` (-1: newest). NOT_FOUND: none. The path lives until the thread's next call. */
 FARANDOLE_EXPORT int farandole_checkpoint_find(const char* directory, const char* name, int64_t step, const char** path,
                                                int64_t* found_step);
 /* Whether people want a checkpoint now (`farandole job checkpoint`): `*requested` is 1 once a request, at the same call
@@ -456,16 +452,20 @@ FARANDOLE_EXPORT int farandole_start_timeline(const char* path, int mark_cycles)
 /* Ends the file, if one is recorded; shutdown does it, too. */
 FARANDOLE_EXPORT int farandole_stop_timeline(void);
 
-/* ---- Numbers of the program -------------------------------------------------------------------------------------- */
+/* ---- Numbers and sections of the program ----------------------------------------------------------------------- */
 
 /* farandole_log's `step`: one more than the last one of this name, from 0. */
 #define FARANDOLE_NEXT_STEP INT64_MIN
 /* Logs a number of the program (its loss, say) for the job's curves (docs/logging.md). `name`: 1 to 128 bytes of UTF-8.
  * `by_rank`, 0: the values of a step are averaged, over ranks and calls; 1: each rank has a curve of its own. Never
- * waits: the number is sent within half a second; if numbers come faster than 8,000 in that time, some are lost, and
- * counted. A job of size 1 without a coordinator keeps none. FAILED_PRECONDITION: not initialized; INVALID_ARGUMENT:
- * the name cannot be one; RESOURCE_EXHAUSTED: it is the 257th name of this process. */
+ * waits: it is sent within half a second; of more than 8,000 in that time, some are lost, and counted. A job of size 1
+ * without a coordinator keeps none. FAILED_PRECONDITION: not initialized; INVALID_ARGUMENT: the name cannot be one;
+ * RESOURCE_EXHAUSTED: it is the 257th name of this process. */
 FARANDOLE_EXPORT int farandole_log(const char* name, double value, int64_t step, int by_rank);
+/* Begins a section of the program ("data"), for the diagnosis (docs/diagnosis.md); gives its number. `name`: 1 to 64
+ * bytes of UTF-8; else minus INVALID_ARGUMENT. 0: no worker, or 64 open ones: nothing counts. Any thread ends it. */
+FARANDOLE_EXPORT int64_t farandole_section_begin(const char* name);
+FARANDOLE_EXPORT void farandole_section_end(int64_t section);
 
 /* ---- Stacks --------------------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,11 @@
 #include "server/diagnosis/diagnosis_report.h"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
+#include <vector>
+
+#include "server/diagnosis/median.h"
 
 namespace farandole {
 namespace {
@@ -27,6 +32,7 @@ v1::Blocker ShowBlocker(const Blocker& blocker, const Surroundings& around, absl
   shown.set_steps(blocker.steps);
   shown.set_since_unix_ms(absl::ToUnixMillis(blocker.since + wall_ahead));
   shown.set_sentence(blocker.sentence);
+  shown.set_section(blocker.section);
   return shown;
 }
 
@@ -80,6 +86,20 @@ v1::RankHistory ReportHistory(const Measurements& measurements, uint32_t rank, a
     history.add_cpu(one.cpu);
     history.add_steps(one.steps);
   }
+  const SectionTimes& sections = measurements.sections();
+  for (size_t section = 0; section < sections.count(); ++section) {
+    std::vector<double> all;
+    for (uint32_t other = 0; other < measurements.size(); ++other) all.push_back(sections.SecondsAStep(other, section));
+    const double median = MedianOf(std::move(all));
+    const double own = sections.SecondsAStep(rank, section);
+    if (own <= 0 && median <= 0) continue;
+    v1::SectionTime* const time = history.add_sections();
+    time->set_name(sections.name(section));
+    time->set_seconds_a_step(own);
+    time->set_median_seconds_a_step(median);
+  }
+  std::sort(history.mutable_sections()->begin(), history.mutable_sections()->end(),
+            [](const auto& a, const auto& b) { return a.seconds_a_step() > b.seconds_a_step(); });
   return history;
 }
 

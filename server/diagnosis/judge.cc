@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/text/plain_text.h"
 #include "server/diagnosis/median.h"
 
 namespace farandole {
@@ -27,12 +28,15 @@ constexpr double kSilent = 0.9;
 constexpr double kLeastPause = 1.0;
 // NVIDIA's resiliency extension flags what is below three quarters of its own best.
 constexpr double kOfBest = 0.75;
-// Where a host's connections stand out, and where none do.
-constexpr double kSlowHostTransfer = 0.25;
-constexpr double kSlowTransfer = 0.4;
+// A rank whose waits are less by more than twice its excess of own time waits less because its data takes longer.
+constexpr double kLeastOwnPart = 0.5;
+// Of what the others lose, in the section that explains it.
+constexpr double kExplains = 0.5;
 constexpr double kBusy = 0.5;
 
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
+
+std::string ShowMs(double seconds) { return absl::StrFormat(seconds < 0.01 ? "%.1f ms" : "%.0f ms", 1000 * seconds); }
 
 std::string ShowSeconds(double seconds) {
   return seconds < 10 ? absl::StrFormat("%.1f s", seconds) : absl::StrFormat("%.0f s", seconds);
@@ -108,16 +112,20 @@ void Judge::ReadWindow(absl::Time now) {
 
 void Judge::ReadMeans() {
   mean_waited_.assign(Measurements::kBuckets, 0);
+  mean_in_calls_.assign(Measurements::kBuckets, 0);
   for (size_t back = 0; back < Measurements::kBuckets; ++back) {
     const int64_t bucket = end_ - 1 - static_cast<int64_t>(back);
     double waited = 0;
+    double in_calls = 0;
     double seconds = 0;
     for (const Row& row : rows_) {
       const RankSpan span = measured_.In(row.rank, bucket);
       waited += span.waited_for_others();
+      in_calls += span.waited;
       seconds += span.seconds;
     }
     mean_waited_[back] = seconds > 0 ? waited / seconds : 0;
+    mean_in_calls_[back] = seconds > 0 ? in_calls / seconds : 0;
   }
 }
 
@@ -236,6 +244,8 @@ void Judge::JudgeRank(const Row& row, Diagnosis* diagnosis) const {
   const bool is_certain = steps_ >= kLeastSteps && spread.buckets >= kLeastBuckets && spread.certainty >= kCertain;
   const bool pauses = spread.longest_pause >= std::max(kLeastPause, step);
   if (!is_certain && !pauses) return;
+  const double median = MedianOwnBeside(row.rank);
+  if (row.own - median < kLeastOwnPart * row.gap) return;
   const bool is_steady = is_certain && !(pauses && spread.paused_share >= kMostlyPauses);
   const double busy = is_steady || around_.gpu_busy(row.rank).has_value() ? Busy(row) : spread.paused_busy;
   Blocker blocker;
@@ -245,9 +255,8 @@ void Judge::JudgeRank(const Row& row, Diagnosis* diagnosis) const {
   blocker.last_steps = std::min(row.span.last_steps, steps_);
   blocker.lost_seconds_a_minute = 60 * row.gap;
   blocker.percent = 100 * row.gap * static_cast<double>(rows_.size() - 1) / static_cast<double>(rows_.size());
-  const double median = MedianOwnBeside(row.rank);
   blocker.own_ratio = median > 0 ? row.own / median : 0;
-  blocker.since = OnsetOf(row.rank);
+  blocker.since = OnsetOf(row.rank, [&](int64_t bucket) { return GapIn(row.rank, bucket); });
   blocker.sentence =
       absl::StrCat(around_.name_rank(row.rank), " was last in ", blocker.last_steps, " of the last ", blocker.steps,
                    " steps; ", rows_.size() == 2 ? "the other waited " : "the others waited ",
@@ -255,7 +264,30 @@ void Judge::JudgeRank(const Row& row, Diagnosis* diagnosis) const {
                    absl::StrFormat("%.1f x the %s", blocker.own_ratio, rows_.size() == 2 ? "other's" : "median"), ", ",
                    Activity(row, busy), ": ", CauseName(blocker.cause),
                    blocker.cause == Cause::kLate ? absl::StrCat(", ", Excuse(row, busy, is_steady)) : "");
+  NameSection(row, &blocker);
   diagnosis->blockers.push_back(std::move(blocker));
+}
+
+// The section in which the rank spends more than the others, by at least half of what they wait for it.
+void Judge::NameSection(const Row& row, Blocker* blocker) const {
+  const SectionTimes& sections = measured_.sections();
+  double greatest = steps_ > 0 ? kExplains * row.gap * seconds_ / static_cast<double>(steps_) : 0;
+  if (greatest <= 0) return;
+  std::string words;
+  for (size_t section = 0; section < sections.count(); ++section) {
+    std::vector<double> others;
+    for (const Row& other : rows_) {
+      if (other.rank != row.rank) others.push_back(sections.SecondsAStep(other.rank, section));
+    }
+    const double own = sections.SecondsAStep(row.rank, section);
+    const double median = MedianOf(std::move(others));
+    if (own - median < greatest) continue;
+    greatest = own - median;
+    blocker->section = Plain(sections.name(section), 64);
+    words = absl::StrCat("; its '", blocker->section, "' section takes ", ShowMs(own), " a step, the ",
+                         rows_.size() == 2 ? "other's " : "median ", ShowMs(median));
+  }
+  absl::StrAppend(&blocker->sentence, words);
 }
 
 double Judge::GapIn(uint32_t rank, int64_t bucket) const {
@@ -300,22 +332,20 @@ Judge::Spread Judge::SpreadOf(uint32_t rank) const {
   return spread;
 }
 
-// Where the rank's gap has changed most clearly from small to great; where it never was small, the oldest that is
-// known.
-absl::Time Judge::OnsetOf(uint32_t rank) const {
+absl::Time Judge::OnsetOf(uint32_t rank, absl::FunctionRef<double(int64_t bucket)> loss_in) const {
   const int64_t first = std::max<int64_t>(0, end_ - static_cast<int64_t>(Measurements::kBuckets));
-  std::vector<double> gaps;
+  std::vector<double> losses;
   int64_t begin = first;
   for (int64_t bucket = first; bucket < end_; ++bucket) {
-    if (gaps.empty() && measured_.In(rank, bucket).seconds <= 0) {
+    if (losses.empty() && measured_.In(rank, bucket).seconds <= 0) {
       begin = bucket + 1;
       continue;
     }
-    gaps.push_back(GapIn(rank, bucket));
+    losses.push_back(loss_in(bucket));
   }
   std::vector<double> sums = {0};
-  for (const double gap : gaps) sums.push_back(sums.back() + gap);
-  const int64_t count = static_cast<int64_t>(gaps.size());
+  for (const double loss : losses) sums.push_back(sums.back() + loss);
+  const int64_t count = static_cast<int64_t>(losses.size());
   int64_t onset = 0;
   double clearest = 0;
   for (int64_t split = 2; split + 2 <= count; ++split) {
@@ -363,64 +393,6 @@ double Judge::MedianOwnBeside(uint32_t rank) const {
     if (row.rank != rank) own.push_back(row.own);
   }
   return MedianOf(std::move(own));
-}
-
-// Collectives take a great part of the time, between hosts. A sender whose network is slow has data under way all the
-// time, while the others have none to send.
-void Judge::JudgeNetwork(Diagnosis* diagnosis) const {
-  const Shares shares = SharesOf();
-  std::map<uint32_t, std::pair<double, int>> sending_by_host;
-  double batch = 0;
-  for (const Row& row : rows_) {
-    auto& [sending, count] = sending_by_host[measured_.host(row.rank)];
-    sending += row.span.sending / row.span.seconds;
-    ++count;
-    batch = std::max(batch, row.transfer);
-  }
-  if (sending_by_host.size() < 2 || shares.transfer < kSlowHostTransfer || steps_ < kLeastSteps) return;
-  std::vector<double> all;
-  for (const auto& [host, sum] : sending_by_host) all.push_back(sum.first / sum.second);
-  const auto busiest = std::max_element(
-      sending_by_host.begin(), sending_by_host.end(),
-      [](const auto& a, const auto& b) { return a.second.first / a.second.second < b.second.first / b.second.second; });
-  const double most = busiest->second.first / busiest->second.second;
-  // Of two the other; of more their median.
-  const double others = all.size() == 2 ? *std::min_element(all.begin(), all.end()) : MedianOf(all);
-  Blocker blocker;
-  blocker.cause = Cause::kSlowNetwork;
-  blocker.steps = steps_;
-  blocker.percent = 100 * shares.transfer;
-  blocker.lost_seconds_a_minute = 60 * shares.transfer;
-  blocker.since = measured_.TimeOf(std::max<int64_t>(0, end_ - kWindow));
-  const std::string start = absl::StrFormat("collectives took %.1f s of each minute", 60 * shares.transfer);
-  if (most > 0.1 && most >= 2 * others) {
-    blocker.host = busiest->first;
-    const Measurements::Network& network = measured_.network(busiest->first);
-    blocker.sentence =
-        absl::StrCat(start, "; the connections of ", around_.name_host(busiest->first), " had data under way for ",
-                     Percent(most), " of the time, others' for ", Percent(others),
-                     absl::StrFormat("; it sent %.1f MB/s, %.1f segments a second again", network.sent_bytes / 1e6,
-                                     network.retransmits),
-                     ": slow network");
-  } else if (shares.transfer < kSlowTransfer) {
-    return;
-  } else {
-    blocker.sentence = absl::StrCat(start, ", and no host stands out: slow network between the hosts");
-  }
-  diagnosis->blockers.push_back(std::move(blocker));
-}
-
-// Posts of a host with a slow link come late, too.
-void Judge::DropExplained(Diagnosis* diagnosis) const {
-  const auto network = std::find_if(diagnosis->blockers.begin(), diagnosis->blockers.end(),
-                                    [](const Blocker& blocker) { return blocker.host.has_value(); });
-  if (network == diagnosis->blockers.end()) return;
-  const Blocker cause = *network;
-  const auto is_explained = [&](const Blocker& blocker) {
-    return blocker.rank.has_value() && measured_.host(*blocker.rank) == *cause.host && blocker.percent < cause.percent;
-  };
-  diagnosis->blockers.erase(std::remove_if(diagnosis->blockers.begin(), diagnosis->blockers.end(), is_explained),
-                            diagnosis->blockers.end());
 }
 
 // All have become slower than they were in the best ten seconds.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "server/diagnosis/measurements.h"
 
@@ -47,6 +48,8 @@ struct Blocker {
   // Since when.
   absl::Time since;
   std::string sentence;
+  // The section of its program in which most of its excess lies; "": none is known.
+  std::string section;
 };
 
 // Of the ranks that were measured, on average.
@@ -106,6 +109,18 @@ class Judge {
     // By how much less it waits for others than the median of the others.
     double gap = 0;
   };
+  // A host to or from which data goes more slowly than between the others.
+  struct SlowHost {
+    uint32_t host = 0;
+    bool sends = false;
+    bool receives = false;
+    // Bytes a second while data is under way: of its quickest connection, and the median of the others.
+    double rate = 0;
+    double others = 0;
+    // How much of the time data is under way, and would not be if it were as quick as the others.
+    double busy = 0;
+    double excess = 0;
+  };
   // How a rank's gap is spread over the buckets of the window.
   struct Spread {
     int buckets = 0;
@@ -128,12 +143,22 @@ class Judge {
   void JudgeRanks(Diagnosis* diagnosis) const;
   void JudgeRank(const Row& row, Diagnosis* diagnosis) const;
   void JudgeNetwork(Diagnosis* diagnosis) const;
+  std::vector<HostLinks::Link> BulkLinks() const;
+  std::optional<SlowHost> FindSlowHost(const std::vector<HostLinks::Link>& links) const;
+  void BlameHost(const SlowHost& slow, double share, Blocker* blocker) const;
+  void BlameNetwork(double share, Blocker* blocker) const;
+  // How much of the time even the rank waits that waits least: for data, or for word that it is the others' turn.
+  double LeastInCalls() const;
+  double BestTransferAStep() const;
   // A host's slow network is why its ranks come late; they are no blockers of their own unless they cost more.
   void DropExplained(Diagnosis* diagnosis) const;
   void JudgeWhole(Diagnosis* diagnosis) const;
   Spread SpreadOf(uint32_t rank) const;
+  void NameSection(const Row& row, Blocker* blocker) const;
   double GapIn(uint32_t rank, int64_t bucket) const;
-  absl::Time OnsetOf(uint32_t rank) const;
+  // When the share of the time that is lost, by bucket, has changed most clearly from small to great; where it never
+  // was small, the oldest bucket in which the rank is known.
+  absl::Time OnsetOf(uint32_t rank, absl::FunctionRef<double(int64_t bucket)> loss_in) const;
   // How much of its own time its GPU, or else its CPU, was busy; and the same in the last seconds.
   double Busy(const Row& row) const;
   double BusySince(const Row& row, double seconds) const;
@@ -148,6 +173,8 @@ class Judge {
   std::vector<Row> rows_;
   // Of all rows: the mean wait for others in each bucket of the rings.
   std::vector<double> mean_waited_;
+  // The same with what they wait while a collective runs.
+  std::vector<double> mean_in_calls_;
   uint64_t steps_ = 0;
   double seconds_ = 0;
 };

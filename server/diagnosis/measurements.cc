@@ -28,7 +28,6 @@ void Accumulate(const RankSpan& span, RankSpan* sum) {
   sum->waited_in_batch += span.waited_in_batch;
   sum->batch += span.batch;
   sum->cpu += span.cpu;
-  sum->sending += span.sending;
   sum->alone += span.alone;
   sum->steps += span.steps;
   sum->last_steps += span.last_steps;
@@ -44,7 +43,6 @@ RankSpan SpanOf(const v1::Heartbeat& heartbeat, int at) {
   span.waited_in_batch = std::min(SecondsOf(At(measures.waited_in_batch_us(), at)), span.waited);
   span.batch = std::min(SecondsOf(At(measures.batch_us(), at)), span.seconds);
   span.cpu = SecondsOf(At(measures.cpu_us(), at));
-  span.sending = SecondsOf(At(measures.sending_us(), at));
   span.steps = At(measures.steps(), at);
   span.silent = static_cast<double>(heartbeat.pulses(at).age_ms()) / 1e3;
   return span;
@@ -58,7 +56,9 @@ Measurements::Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, ab
       began_(began),
       totals_(hosts_.size()),
       present_(hosts_.size()),
-      networks_(hosts_.empty() ? 0 : *std::max_element(hosts_.begin(), hosts_.end()) + 1) {}
+      networks_(hosts_.empty() ? 0 : *std::max_element(hosts_.begin(), hosts_.end()) + 1),
+      links_(networks_.size()),
+      sections_(hosts_.size(), budget) {}
 
 Measurements::~Measurements() {
   if (budget_ != nullptr) budget_->Return(taken_);
@@ -90,7 +90,12 @@ void Measurements::Take(const v1::Heartbeat& heartbeat, absl::Time now) {
     Add(rank, span, now);
     if (is_kept()) AddToRollUp(rank, span, now);
   }
-  if (heartbeat.pulses_size() > 0) AddNetwork(hosts_[heartbeat.pulses(0).rank()], measures);
+  sections_.Take(heartbeat, now - began_);
+  if (heartbeat.pulses_size() > 0) {
+    const uint32_t host = hosts_[heartbeat.pulses(0).rank()];
+    AddNetwork(host, measures);
+    links_.Take(host, measures, now - began_);
+  }
   for (int at = 0; at < measures.late_ranks_size(); ++at) {
     RankSpan span;
     span.last_steps = At(measures.late_steps(), at);
@@ -107,7 +112,6 @@ void Measurements::Add(uint32_t rank, const RankSpan& span, absl::Time now) {
   cell.waited += static_cast<float>(span.waited);
   cell.waited_in_batch += static_cast<float>(span.waited_in_batch);
   cell.cpu += static_cast<float>(span.cpu);
-  cell.sending += static_cast<float>(span.sending);
   cell.alone += static_cast<float>(span.alone);
   cell.silent = std::max(cell.silent, static_cast<float>(span.silent));
   cell.steps = Small(cell.steps + span.steps);
@@ -170,7 +174,6 @@ RankSpan Measurements::In(uint32_t rank, int64_t bucket) const {
   span.waited = cell.waited;
   span.waited_in_batch = cell.waited_in_batch;
   span.cpu = cell.cpu;
-  span.sending = cell.sending;
   span.alone = cell.alone;
   span.silent = cell.silent;
   span.steps = cell.steps;

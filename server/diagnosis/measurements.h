@@ -9,7 +9,9 @@
 
 #include "absl/time/time.h"
 #include "farandole/v1/worker.pb.h"
+#include "server/diagnosis/host_links.h"
 #include "server/diagnosis/memory_budget.h"
+#include "server/diagnosis/section_times.h"
 
 namespace farandole {
 
@@ -22,7 +24,6 @@ struct RankSpan {
   double waited_in_batch = 0;
   double batch = 0;
   double cpu = 0;
-  double sending = 0;
   // For how long it alone was missing, as rank 0 saw it.
   double alone = 0;
   uint64_t steps = 0;
@@ -85,6 +86,8 @@ class Measurements {
   size_t size() const { return hosts_.size(); }
   uint32_t host(uint32_t rank) const { return hosts_[rank]; }
   const Network& network(uint32_t host) const { return networks_[host]; }
+  const HostLinks& links() const { return links_; }
+  const SectionTimes& sections() const { return sections_; }
   absl::Time began() const { return began_; }
   bool is_kept() const { return !cells_.empty(); }
   // The buckets that are over by `now`, of which the rings have something: [first, end).
@@ -106,7 +109,6 @@ class Measurements {
     float waited = 0;
     float waited_in_batch = 0;
     float cpu = 0;
-    float sending = 0;
     float alone = 0;
     float silent = 0;
     uint16_t steps = 0;
@@ -135,6 +137,8 @@ class Measurements {
   std::vector<RankSpan> totals_;
   std::vector<Present> present_;
   std::vector<Network> networks_;
+  HostLinks links_;
+  SectionTimes sections_;
   // By rank and ring position.
   std::vector<Cell> cells_;
   std::vector<RollUp> roll_ups_;

@@ -57,7 +57,7 @@ void SimulatedJob::Step() {
     if (rank != last_rank) second = std::max(second, work[rank].own);
   }
   const double began = now_;
-  const double all_ready = began + last->own;
+  const double all_ready = began + last->own + plan_.delay;
   const double end = all_ready + plan_.transfer;
   const auto at = [&](int rank, double time) {
     Sums sums = sums_[rank];
@@ -65,7 +65,9 @@ void SimulatedJob::Step() {
     sums.waited += std::max(0.0, time - ready);
     sums.in_batch += std::max(0.0, time - all_ready);
     sums.cpu += work[rank].busy * std::min(time - began, work[rank].own);
-    if (plan_.sending) sums.sending += plan_.sending(rank) * std::max(0.0, time - all_ready);
+    const double data = std::min(time - began, work[rank].data);
+    sums.data += data;
+    sums.forward += std::max(0.0, std::min(time - began, work[rank].own - work[rank].outside) - data);
     return sums;
   };
   const auto waiting = [&](int rank, double time) {
@@ -103,6 +105,8 @@ void SimulatedJob::BeatUntil(double until, const std::function<Sums(int, double)
     for (int first = 0; first < plan_.ranks; first += plan_.ranks_per_host) {
       v1::Heartbeat beat;
       v1::Measures* measures = beat.mutable_measures();
+      std::vector<uint64_t> data;
+      std::vector<uint64_t> forward;
       measures->set_interval_us(500'000);
       for (int rank = first; rank < std::min(plan_.ranks, first + plan_.ranks_per_host); ++rank) {
         const Sums now = at(rank, next_beat_);
@@ -115,11 +119,19 @@ void SimulatedJob::BeatUntil(double until, const std::function<Sums(int, double)
         measures->add_waited_us(Us(now.waited - before.waited));
         measures->add_waited_in_batch_us(Us(now.in_batch - before.in_batch));
         measures->add_cpu_us(Us(now.cpu - before.cpu));
-        measures->add_sending_us(Us(now.sending - before.sending));
         measures->add_waiting_us(Us(waiting(rank, next_beat_)));
         measures->add_running_us(0);
         measures->add_last_slot(slots_[rank]);
+        if (rank == first) AddLinks(first / plan_.ranks_per_host, now.in_batch - before.in_batch, measures);
+        data.push_back(Us(now.data - before.data));
+        forward.push_back(Us(now.forward - before.forward));
         before = now;
+      }
+      if (plan_.marks) {
+        measures->add_sections("data");
+        measures->add_sections("forward");
+        measures->mutable_section_us()->Add(data.begin(), data.end());
+        measures->mutable_section_us()->Add(forward.begin(), forward.end());
       }
       for (int rank = 0; first == 0 && rank < plan_.ranks; ++rank) {
         if (last_steps_[rank] == 0 || measures->late_ranks_size() == 32) continue;
@@ -129,6 +141,17 @@ void SimulatedJob::BeatUntil(double until, const std::function<Sums(int, double)
       }
       measurements_.Take(beat, TimeAt(next_beat_));
     }
+  }
+}
+
+void SimulatedJob::AddLinks(int host, double transfer, v1::Measures* measures) const {
+  const int hosts = (plan_.ranks + plan_.ranks_per_host - 1) / plan_.ranks_per_host;
+  for (int to = 0; plan_.link && to < hosts; ++to) {
+    if (to == host) continue;
+    const Link link = plan_.link(host, to, next_beat_);
+    measures->add_peer_hosts(static_cast<uint32_t>(to));
+    measures->add_peer_sending_us(Us(link.busy * transfer));
+    measures->add_peer_bytes(static_cast<uint64_t>(link.rate * link.busy * transfer));
   }
 }
 

@@ -22,6 +22,14 @@ class SimulatedJob {
     double own = 0;
     // How much of it the CPU is busy.
     double busy = 1;
+    // How much of it is in the section "data", and in none; the rest is in "forward".
+    double data = 0;
+    double outside = 0;
+  };
+  // How a host sends to another one while a collective runs: for how much of that time, and bytes in each second of it.
+  struct Link {
+    double busy = 0;
+    double rate = 0;
   };
   struct Plan {
     int ranks = 8;
@@ -30,11 +38,14 @@ class SimulatedJob {
     // Standard deviation of the own time, as a part of it.
     double noise = 0.02;
     double transfer = 0.01;
+    // From the last rank's submission to the collective's begin, as where word travels over a slow link.
+    double delay = 0;
     uint64_t seed = 1;
     // A rank's work in the step that begins at `now`, beyond the plan; `base` has the noise.
     std::function<Work(int rank, double now, double base)> work;
-    // How much of a rank's transfer its connections have data under way.
-    std::function<double(int rank)> sending;
+    std::function<Link(int from, int to, double now)> link;
+    // Whether the program marks its sections.
+    bool marks = false;
   };
 
   explicit SimulatedJob(Plan plan, MemoryBudget* budget = nullptr);
@@ -48,6 +59,7 @@ class SimulatedJob {
   // By rank, as Present.last_slot.
   void SetSlot(int rank, uint32_t slot) { slots_[rank] = slot; }
   void SetGpuBusy(int rank, double busy) { gpus_[rank] = busy; }
+  void SetTransfer(double seconds) { plan_.transfer = seconds; }
 
   Diagnosis Decide() const;
   Shares Totals() const;
@@ -61,16 +73,18 @@ class SimulatedJob {
     double waited = 0;
     double in_batch = 0;
     double cpu = 0;
-    double sending = 0;
+    double data = 0;
+    double forward = 0;
     uint64_t steps = 0;
   };
   void Step();
   // The beats until `until`; `at(rank, time)` has the rank's sums.
   void BeatUntil(double until, const std::function<Sums(int, double)>& at,
                  const std::function<double(int, double)>& waiting);
+  void AddLinks(int host, double transfer, v1::Measures* measures) const;
   Surroundings Around() const;
 
-  const Plan plan_;
+  Plan plan_;
   std::mt19937_64 random_;
   Measurements measurements_;
   double now_ = 0;

@@ -82,6 +82,32 @@ TEST(JobTest, MeasuresOutOfBoundsAreRefused) {
   EXPECT_FALSE(CheckMessage(message, 2).ok());
 }
 
+TEST(JobTest, SectionsAndPeerHostsOutOfBoundsAreRefused) {
+  v1::WorkerMessage message;
+  v1::Heartbeat* beat = message.mutable_heartbeat();
+  beat->add_pulses()->set_rank(0);
+  beat->add_pulses()->set_rank(1);
+  v1::Measures* measures = beat->mutable_measures();
+  measures->add_sections("data");
+  measures->add_section_us(10);
+  EXPECT_EQ(CheckMessage(message, 2).message(), "the measures have 1 numbers for 1 sections of 2 pulses");
+  measures->add_section_us(20);
+  EXPECT_TRUE(CheckMessage(message, 2).ok());
+  measures->set_sections(0, std::string(65, 'x'));
+  EXPECT_EQ(CheckMessage(message, 2).message(), "a section's name has 65 bytes; it must have 1 to 64");
+  measures->set_sections(0, "");
+  EXPECT_FALSE(CheckMessage(message, 2).ok());
+  for (int section = 0; section < 33; ++section) measures->add_sections("x");
+  EXPECT_FALSE(CheckMessage(message, 2).ok());
+  measures->clear_sections();
+  measures->clear_section_us();
+  measures->add_peer_hosts(7);
+  measures->add_peer_sending_us(5);
+  EXPECT_EQ(CheckMessage(message, 2).message(), "a column of 1 peer host has 0 numbers");
+  measures->add_peer_bytes(5);
+  EXPECT_TRUE(CheckMessage(message, 2).ok());
+}
+
 v1::JoinRequest LongJoin(int index, int size) {
   v1::JoinRequest request;
   request.set_job("mnist");

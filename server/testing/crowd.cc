@@ -177,7 +177,6 @@ class Crowd {
       measures->add_waited_in_batch_us(30'000);
       measures->add_batch_us(30'000);
       measures->add_cpu_us(kBeatUs - waited);
-      measures->add_sending_us(20'000);
       measures->add_waiting_us(rank == slow_ ? 0 : 20'000);
       measures->add_running_us(0);
       measures->add_last_slot(1);

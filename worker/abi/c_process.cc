@@ -115,7 +115,7 @@ absl::Status CProcess::RejoinInTurn(const Interrupted& interrupted) {
 absl::StatusOr<std::unique_ptr<Worker>> CProcess::StartWorker(const Interrupted& interrupted) {
   for (;;) {
     absl::StatusOr<std::unique_ptr<Worker>> started =
-        Worker::Start(*options_, &lineage_, {&timeline_, &stacks_, &logged_}, interrupted);
+        Worker::Start(*options_, &lineage_, {&timeline_, &stacks_, &logged_, &sections_}, interrupted);
     if (started.ok() || !lineage_.may_go_on) return started;
     lineage_.patience = options_->outage_limit;
   }

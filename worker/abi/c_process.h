@@ -53,6 +53,7 @@ class CProcess {
   Timeline& timeline() { return timeline_; }
   StackSource& stacks() { return stacks_; }
   LoggedQueue& logged() { return logged_; }
+  SectionClock& sections() { return sections_; }
 
  private:
   struct Departure {
@@ -83,6 +84,7 @@ class CProcess {
   Timeline timeline_;
   StackSource stacks_;
   LoggedQueue logged_;
+  SectionClock sections_;
   std::shared_mutex mutex_;
   // Shared with calls within which code of the program runs.
   std::shared_ptr<Worker> worker_;

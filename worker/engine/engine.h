@@ -88,6 +88,8 @@ class Engine {
     uint64_t wait_ns = 0;
   };
   Counters counters() const;
+  // Any thread: as RankMeter::WaitedNs.
+  int64_t WaitedNs(int64_t now_ns) const { return meter_.WaitedNs(now_ns); }
   // Rank 0: who comes last; null on others. Any thread.
   const LastArrivals* arrivals() const { return arrivals_.get(); }
 

@@ -79,6 +79,13 @@ class RankMeter {
   }
   void Submitted(uint32_t slot) { record_.last_slot.store(slot, std::memory_order_relaxed); }
 
+  // Any thread: for how long threads of the program have waited, a wait that goes on included.
+  int64_t WaitedNs(int64_t now_ns) const {
+    const int64_t since_ns = record_.waiting_since_ns.load(std::memory_order_relaxed);
+    const int64_t waiting_ns = since_ns == 0 ? 0 : std::max<int64_t>(0, now_ns - since_ns);
+    return record_.waited_ns.load(std::memory_order_relaxed) + waiting_ns;
+  }
+
   const RankRecord& record() const { return record_; }
   RankRecord& record() { return record_; }
   // As StepsOf.

@@ -2,6 +2,7 @@
 #define FARANDOLE_WORKER_MEASURE_RANK_RECORD_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace farandole {
@@ -11,6 +12,11 @@ namespace farandole {
 // means something by itself; a reader that looks in between may see one word a moment before another. Times are of the
 // host's monotonic clock.
 struct alignas(64) RankRecord {
+  static constexpr size_t kMostSections = 16;
+  static constexpr size_t kMostSectionBytes = 64;
+  // More than the hosts of which each exchanges with all others (docs/decisions/0008-bulk-between-hosts.md).
+  static constexpr size_t kMostPeerHosts = 16;
+
   // Steps that have begun. A step ends when one of its names is submitted again. Names that the program has given count
   // apart from all others.
   std::atomic<uint64_t> named_steps;
@@ -32,8 +38,25 @@ struct alignas(64) RankRecord {
   // The process's CPU time, and the time for which its main thread was ready to run and had no CPU, as of its last
   // beat.
   alignas(64) std::atomic<int64_t> cpu_ns;
-  // For how long its sockets to other hosts have had data under way, all together, as of its last beat.
-  std::atomic<int64_t> sending_ns;
+  // Hosts to which it has sent bulk data, in the order in which it began, and what TCP tells of it, as of its last
+  // beat: for how long data was under way that the other host would have had room for, and how many bytes it has
+  // acknowledged. Those beyond the first `peer_count` are not there.
+  struct PeerHost {
+    std::atomic<uint32_t> host;
+    std::atomic<int64_t> sending_ns;
+    std::atomic<uint64_t> bytes;
+  };
+  std::atomic<uint32_t> peer_count;
+  PeerHost peers[kMostPeerHosts];
+  // Sections of the program, in the order in which it has begun them first, and the time of its own in each, as of its
+  // last beat. Those beyond the first `section_count` have no name yet.
+  struct Section {
+    char name[kMostSectionBytes];
+    std::atomic<uint32_t> name_bytes;
+    std::atomic<int64_t> own_ns;
+  };
+  std::atomic<uint32_t> section_count;
+  Section sections[kMostSections];
 };
 
 }  // namespace farandole

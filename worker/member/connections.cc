@@ -197,6 +197,24 @@ absl::StatusOr<std::unique_ptr<EpochMemory>> Connections::Share(absl::Span<const
   return own;
 }
 
+std::vector<HostMeasures::Sending> Connections::Sending() const {
+  std::vector<HostMeasures::Sending> sendings;
+  if (sockets_ == nullptr) return sendings;
+  for (const PeerSending& one : sockets_->Sending()) {
+    const int host = hosts_.HostOf(one.peer);
+    // Ranks of one host that may not share memory.
+    if (host == hosts_.HostOf(rank_)) continue;
+    const auto found =
+        std::find_if(sendings.begin(), sendings.end(), [host](const auto& all) { return all.host == host; });
+    HostMeasures::Sending& all = found == sendings.end() ? sendings.emplace_back() : *found;
+    all.host = host;
+    // Several connections at a time share the way.
+    all.ns = std::max(all.ns, absl::ToInt64Nanoseconds(one.time));
+    all.bytes += one.bytes;
+  }
+  return sendings;
+}
+
 bool Connections::ShareMemory(absl::Span<const int> ranks) const {
   return std::all_of(ranks.begin(), ranks.end(),
                      [this](int rank) { return bulk_hosts_.HostOf(rank) == bulk_hosts_.HostOf(rank_); });

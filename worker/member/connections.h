@@ -15,6 +15,7 @@
 #include "worker/core/hosts.h"
 #include "worker/core/log.h"
 #include "worker/launch/options.h"
+#include "worker/member/host_measures.h"
 #include "worker/order/epoch_page.h"
 #include "worker/order/hosts_channel.h"
 #include "worker/order/ready_channel.h"
@@ -78,8 +79,8 @@ class Connections {
 
   ReadyChannel& channel();
   Transport& transport() { return *transport_; }
-  // Any thread, after Meet: as SocketSet::Sending; zero where this rank has no connection to another host.
-  absl::Duration Sending() const { return sockets_ == nullptr ? absl::ZeroDuration() : sockets_->Sending(); }
+  // Any thread, after Meet: what this rank has sent to each other host, all its connections to it together.
+  std::vector<HostMeasures::Sending> Sending() const;
   // How ranks lie where bulk data is concerned: those on one of these hosts share memory.
   const Hosts& bulk_hosts() const { return bulk_hosts_; }
   // Those that the transport reduces in place.

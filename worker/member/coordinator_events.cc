@@ -166,7 +166,7 @@ void CoordinatorLink::OnTick() {
   // Also between two epochs: the host's other ranks may still be in the old one.
   if (engine_ == nullptr || course_ != Course::kRuns) return SendOwnPulse();
   const int64_t now = conversation_->NowNs();
-  measures_.State(channel_->record(rank_));
+  measures_.State(channel_->record(rank_), {now, engine_->WaitedNs(now), epoch_.number()});
   channel_->Beat({beat_, now, engine_->counters().batches, conversation_->IsAttached()});
   SendHeartbeat(now);
   reports_->OnTick(beat_);

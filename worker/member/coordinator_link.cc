@@ -257,10 +257,10 @@ absl::Status CoordinatorLink::Watch(const Hosts& hosts, std::vector<std::string>
 }
 
 void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus,
-                              std::function<absl::Duration()> sending, const LastingParts& lasting) {
+                              HostMeasures::ReadSending sending, const LastingParts& lasting) {
   std::lock_guard<std::mutex> lock(mutex_);
   pulses_.Start(conversation_->NowNs());
-  measures_.Start(pulses_.first(), pulses_.end() - pulses_.first(), conversation_->NowNs(), std::move(sending));
+  measures_.Start(pulses_.first(), pulses_.end(), conversation_->NowNs(), std::move(sending), lasting.sections);
   channel_ = channel;
   if (gpus != nullptr) {
     gpu_health_.Watch({[gpus] { return gpus->is_used(); }, [gpus](int64_t looked_ns) { return gpus->Look(looked_ns); },

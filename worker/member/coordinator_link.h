@@ -76,8 +76,8 @@ class CoordinatorLink final : public ControlLink {
   absl::Status Watch(const Hosts& hosts, std::vector<std::string> who);
   // After Watch: from now on events go to the engine; those that came before first. `channel` as the engine's.
   // Also watches the GPU for work that hangs or fails. `gpus` and `sending` (Connections::Sending) may be null.
-  void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus,
-               std::function<absl::Duration()> sending = nullptr, const LastingParts& lasting = {});
+  void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus, HostMeasures::ReadSending sending = nullptr,
+               const LastingParts& lasting = {});
   // Any thread: the connection to a rank of another host, which has not left, is lost. Reports this to the coordinator.
   // The coordinator may know the true cause, such as the death of a third rank, and then ends the epoch with that
   // reason. Without an answer within 2 s, the epoch ends with `verdict`. `evidence` as in PeerLost.

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <string>
 #include <utility>
 
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "worker/measure/rank_meter.h"
 
 namespace farandole {
@@ -14,6 +17,8 @@ namespace {
 
 // As the coordinator bounds them (server/job/rules/bounds.cc).
 constexpr size_t kMostLate = 32;
+constexpr size_t kMostSections = 32;
+constexpr size_t kMostPeerHosts = 32;
 
 template <typename Number>
 Number Get(const std::atomic<Number>& word) {
@@ -50,21 +55,33 @@ uint64_t Difference(uint64_t now, uint64_t before) { return now > before ? now -
 
 }  // namespace
 
-void HostMeasures::Start(int first, int count, int64_t now_ns, std::function<absl::Duration()> sending) {
+void HostMeasures::Start(int first, int end, int64_t now_ns, ReadSending sending, SectionClock* sections) {
+  sections_ = sections;
   sending_ = std::move(sending);
   first_ = first;
-  ranks_.assign(count, Rank());
+  ranks_.assign(end - first, Rank());
   looked_ns_ = now_ns;
   network_.reset();
   tallies_.clear();
 }
 
-void HostMeasures::State(RankRecord* own) const {
+void HostMeasures::State(RankRecord* own, const SectionClock::Moment& now) const {
   timespec used = {};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
   const int64_t cpu_ns = absl::ToInt64Nanoseconds(absl::DurationFromTimespec(used)) + QueuedNs();
   own->cpu_ns.store(cpu_ns, std::memory_order_relaxed);
-  if (sending_ != nullptr) own->sending_ns.store(absl::ToInt64Nanoseconds(sending_()), std::memory_order_relaxed);
+  if (sections_ != nullptr) sections_->State(own, now);
+  if (sending_ == nullptr) return;
+  for (const Sending& sending : sending_()) {
+    uint32_t at = 0;
+    while (at < own->peer_count.load() && Get(own->peers[at].host) != static_cast<uint32_t>(sending.host)) ++at;
+    if (at == RankRecord::kMostPeerHosts) continue;
+    RankRecord::PeerHost& peer = own->peers[at];
+    peer.host.store(static_cast<uint32_t>(sending.host), std::memory_order_relaxed);
+    peer.sending_ns.store(sending.ns, std::memory_order_relaxed);
+    peer.bytes.store(sending.bytes, std::memory_order_relaxed);
+    if (at == own->peer_count.load()) own->peer_count.store(at + 1);
+  }
 }
 
 void HostMeasures::Look(absl::FunctionRef<const RankRecord*(int rank)> see, bool speaks, const LastArrivals* arrivals,
@@ -74,6 +91,8 @@ void HostMeasures::Look(absl::FunctionRef<const RankRecord*(int rank)> see, bool
   for (size_t at = 0; at < ranks_.size(); ++at) {
     LookAtRank(*see(first_ + static_cast<int>(at)), now_ns, &ranks_[at], measures);
   }
+  LookAtSections(see, measures);
+  LookAtPeers(see, measures);
   speaks ? LookAtNetwork(measures) : network_.reset();
   if (arrivals != nullptr) LookAtArrivals(*arrivals, measures);
 }
@@ -105,11 +124,60 @@ void HostMeasures::LookAtRank(const RankRecord& record, int64_t now_ns, Rank* kn
       Advance(Get(record.waited_in_batch_ns) + std::min(waiting_ns, running_ns), &known->waited_in_batch_ns));
   measures->add_batch_us(Advance(Get(record.batch_ns) + running_ns, &known->batch_ns));
   measures->add_cpu_us(Advance(Get(record.cpu_ns), &known->cpu_ns));
-  measures->add_sending_us(Advance(Get(record.sending_ns), &known->sending_ns));
   measures->add_waiting_us(AgeUs(Get(record.stuck_since_ns), now_ns));
   measures->add_running_us(AgeUs(batch_since_ns, now_ns));
   measures->add_last_slot(Get(record.last_slot));
   measures->add_batch_slot(Get(record.batch_slot));
+}
+
+void HostMeasures::LookAtSections(absl::FunctionRef<const RankRecord*(int rank)> see, v1::Measures* measures) {
+  const int count = static_cast<int>(ranks_.size());
+  for (int at = 0; at < count; ++at) {
+    const RankRecord& record = *see(first_ + at);
+    const uint32_t sections = std::min<uint32_t>(record.section_count.load(), RankRecord::kMostSections);
+    for (uint32_t section = 0; section < sections; ++section) {
+      const uint64_t us = Advance(Get(record.sections[section].own_ns), &ranks_[at].section_ns[section]);
+      if (us == 0) continue;
+      const absl::string_view name(
+          record.sections[section].name,
+          std::min<size_t>(Get(record.sections[section].name_bytes), RankRecord::kMostSectionBytes));
+      // Few names, the same on most ranks, and most often in the same order.
+      int row = 0;
+      while (row < measures->sections_size() && measures->sections(row) != name) ++row;
+      if (row == static_cast<int>(kMostSections)) continue;
+      if (row == measures->sections_size()) {
+        measures->add_sections(std::string(name));
+        measures->mutable_section_us()->Resize((row + 1) * count, 0);
+      }
+      measures->set_section_us(row * count + at, us);
+    }
+  }
+}
+
+void HostMeasures::LookAtPeers(absl::FunctionRef<const RankRecord*(int rank)> see, v1::Measures* measures) {
+  for (size_t at = 0; at < ranks_.size(); ++at) {
+    const RankRecord& record = *see(first_ + static_cast<int>(at));
+    const uint32_t peers = std::min<uint32_t>(record.peer_count.load(), RankRecord::kMostPeerHosts);
+    for (uint32_t peer = 0; peer < peers; ++peer) {
+      PeerHost& known = ranks_[at].peers[peer];
+      const uint64_t us = Advance(Get(record.peers[peer].sending_ns), &known.sending_ns);
+      const uint64_t bytes = Get(record.peers[peer].bytes);
+      const uint64_t delivered = Difference(bytes, std::exchange(known.bytes, bytes));
+      if (us == 0) continue;
+      const uint32_t host = Get(record.peers[peer].host);
+      int row = 0;
+      while (row < measures->peer_hosts_size() && measures->peer_hosts(row) != host) ++row;
+      if (row == static_cast<int>(kMostPeerHosts)) continue;
+      if (row == measures->peer_hosts_size()) {
+        measures->add_peer_hosts(host);
+        measures->add_peer_sending_us(0);
+        measures->add_peer_bytes(0);
+      }
+      if (us <= measures->peer_sending_us(row)) continue;
+      measures->set_peer_sending_us(row, us);
+      measures->set_peer_bytes(row, delivered);
+    }
+  }
 }
 
 void HostMeasures::LookAtNetwork(v1::Measures* measures) {

@@ -2,7 +2,10 @@
 
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/measure/rank_meter.h"
 
@@ -14,7 +17,7 @@ constexpr int64_t kMs = 1'000'000;
 class HostMeasuresTest : public ::testing::Test {
  protected:
   // A host with ranks 4 and 5.
-  HostMeasuresTest() { measures_.Start(4, 2, 0); }
+  HostMeasuresTest() { measures_.Start(4, 6, 0); }
   const v1::Measures& Look(int64_t now_ns, bool speaks = false, const LastArrivals* arrivals = nullptr) {
     columns_.Clear();
     measures_.Look([this](int rank) { return &records_[rank]; }, speaks, arrivals, now_ns, &columns_);
@@ -74,14 +77,70 @@ TEST_F(HostMeasuresTest, ACollectiveThatGoesOnIsPartOfTheWaitForIt) {
 
 TEST_F(HostMeasuresTest, TheProcessStatesItsCpuTime) {
   RankRecord own = {};
-  measures_.State(&own);
+  measures_.State(&own, {});
   const int64_t before_ns = own.cpu_ns;
   EXPECT_GT(before_ns, 0);
   uint64_t sum = 0;
   while (sum < 50'000'000) ++sum;
-  measures_.State(&own);
+  measures_.State(&own, {});
   EXPECT_GE(own.cpu_ns, before_ns);
-  EXPECT_EQ(own.sending_ns, 0);
+  EXPECT_EQ(own.peer_count, 0u);
+}
+
+TEST_F(HostMeasuresTest, SectionsAreRowsOfANumberForEachRank) {
+  const auto mark = [this](int rank, uint32_t section, const std::string& name, int64_t ms) {
+    RankRecord::Section& one = records_[rank].sections[section];
+    name.copy(one.name, RankRecord::kMostSectionBytes);
+    one.name_bytes = static_cast<uint32_t>(name.size());
+    one.own_ns = ms * kMs;
+    records_[rank].section_count = section + 1;
+  };
+  Look(500 * kMs);
+  EXPECT_EQ(columns_.sections_size(), 0);
+  mark(4, 0, "data", 12);
+  mark(4, 1, "step", 0);
+  mark(5, 0, "backward", 40);
+  mark(5, 1, "data", 310);
+  Look(1000 * kMs);
+  EXPECT_THAT(columns_.sections(), ::testing::ElementsAre("data", "backward"));
+  EXPECT_THAT(columns_.section_us(), ::testing::ElementsAre(12'000, 310'000, 0, 40'000));
+  mark(5, 1, "data", 315);
+  Look(1500 * kMs);
+  EXPECT_THAT(columns_.sections(), ::testing::ElementsAre("data"));
+  EXPECT_THAT(columns_.section_us(), ::testing::ElementsAre(0, 5'000));
+}
+
+TEST_F(HostMeasuresTest, OfTheConnectionsToAHostTheBusiestRankIsTold) {
+  std::vector<HostMeasures::Sending> sendings[2];
+  HostMeasures ranks[2];
+  const auto state = [&] {
+    for (int at = 0; at < 2; ++at) {
+      ranks[at].Start(4, 6, 0, [&, at] { return sendings[at]; });
+      ranks[at].State(&records_[4 + at], {});
+    }
+  };
+  sendings[0] = {{1, 100 * kMs, 1000}, {3, 20 * kMs, 7000}};
+  sendings[1] = {{3, 30 * kMs, 6000}};
+  state();
+  Look(500 * kMs);
+  EXPECT_THAT(columns_.peer_hosts(), ::testing::ElementsAre(1, 3));
+  EXPECT_THAT(columns_.peer_sending_us(), ::testing::ElementsAre(100'000, 30'000));
+  EXPECT_THAT(columns_.peer_bytes(), ::testing::ElementsAre(1000, 6000));
+  sendings[0] = {{1, 100 * kMs, 1000}, {3, 60 * kMs, 9000}};
+  state();
+  Look(1000 * kMs);
+  EXPECT_THAT(columns_.peer_hosts(), ::testing::ElementsAre(3));
+  EXPECT_THAT(columns_.peer_sending_us(), ::testing::ElementsAre(40'000));
+  EXPECT_THAT(columns_.peer_bytes(), ::testing::ElementsAre(2000));
+}
+
+TEST_F(HostMeasuresTest, OfMoreThan16HostsTheFirstAreTold) {
+  std::vector<HostMeasures::Sending> sendings;
+  for (int host = 0; host < 40; ++host) sendings.push_back({host, kMs, 1});
+  measures_.Start(4, 6, 0, [&] { return sendings; });
+  measures_.State(&records_[4], {});
+  Look(500 * kMs);
+  EXPECT_EQ(columns_.peer_hosts_size(), 16);
 }
 
 TEST_F(HostMeasuresTest, ASumThatSeemsToGoBackIsToldLater) {

@@ -3,6 +3,7 @@
 
 #include "worker/engine/submissions/book/timeline.h"
 #include "worker/measure/logged_queue.h"
+#include "worker/measure/section_clock.h"
 #include "worker/stacks/stack_source.h"
 
 namespace farandole {
@@ -12,6 +13,7 @@ struct LastingParts {
   Timeline* timeline = nullptr;
   StackSource* stacks = nullptr;
   LoggedQueue* logged = nullptr;
+  SectionClock* sections = nullptr;
 };
 
 }  // namespace farandole

@@ -159,7 +159,6 @@ absl::Status CheckMeasures(const v1::Measures& measures, int pulses, size_t size
   status.Update(CheckColumn("waited_in_batch_us", measures.waited_in_batch_us_size(), pulses));
   status.Update(CheckColumn("batch_us", measures.batch_us_size(), pulses));
   status.Update(CheckColumn("cpu_us", measures.cpu_us_size(), pulses));
-  status.Update(CheckColumn("sending_us", measures.sending_us_size(), pulses));
   status.Update(CheckColumn("waiting_us", measures.waiting_us_size(), pulses));
   status.Update(CheckColumn("running_us", measures.running_us_size(), pulses));
   status.Update(CheckColumn("last_slot", measures.last_slot_size(), pulses));
@@ -167,6 +166,19 @@ absl::Status CheckMeasures(const v1::Measures& measures, int pulses, size_t size
   status.Update(CheckCount("late_ranks", measures.late_ranks_size(), 32));
   status.Update(CheckCount("late_steps", measures.late_steps_size(), 32));
   status.Update(CheckCount("late_us", measures.late_us_size(), 32));
+  status.Update(CheckCount("sections", measures.sections_size(), 32));
+  for (const std::string& name : measures.sections()) status.Update(CheckLength("a section's name", name, 1, 64));
+  if (measures.section_us_size() != measures.sections_size() * pulses) {
+    status.Update(absl::InvalidArgumentError(absl::StrCat("the measures have ", measures.section_us_size(),
+                                                          " numbers for ", measures.sections_size(), " sections of ",
+                                                          pulses, pulses == 1 ? " pulse" : " pulses")));
+  }
+  status.Update(CheckCount("peer_hosts", measures.peer_hosts_size(), 32));
+  for (const int count : {measures.peer_sending_us_size(), measures.peer_bytes_size()}) {
+    if (count == measures.peer_hosts_size()) continue;
+    status.Update(absl::InvalidArgumentError(
+        absl::StrCat("a column of ", Count(measures.peer_hosts_size(), "peer host"), " has ", Count(count, "number"))));
+  }
   for (const uint32_t rank : measures.late_ranks()) status.Update(CheckRank("a rank that came last", rank, size));
   return status;
 }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -48,7 +49,7 @@ SocketSet::~SocketSet() {
   if (set_fd_ >= 0) close(set_fd_);
 }
 
-absl::Status SocketSet::Add(int fd, OnReady on_ready) {
+absl::Status SocketSet::Add(int fd, OnReady on_ready, int peer) {
   FD_CHECK(!sockets_.contains(fd)) << "descriptor " << fd << " is in the set already";
   auto socket = std::make_unique<Socket>();
   socket->fd = fd;
@@ -63,8 +64,9 @@ absl::Status SocketSet::Add(int fd, OnReady on_ready) {
         absl::StrCat("cannot watch descriptor ", fd, ", a socket to another host: ", strerror(error)));
   }
   sockets_[fd] = std::move(socket);
+  if (peer < 0) return absl::OkStatus();
   const std::lock_guard<std::mutex> lock(fds_mutex_);
-  fds_.insert(fd);
+  peers_[fd] = peer;
   return absl::OkStatus();
 }
 
@@ -93,18 +95,19 @@ void SocketSet::Remove(int fd) {
   removed_.push_back(std::move(found->second));
   sockets_.erase(found);
   const std::lock_guard<std::mutex> lock(fds_mutex_);
-  fds_.erase(fd);
+  peers_.erase(fd);
 }
 
-absl::Duration SocketSet::Sending() const {
+std::vector<PeerSending> SocketSet::Sending() const {
   const std::lock_guard<std::mutex> lock(fds_mutex_);
-  absl::Duration sending;
-  for (const int fd : fds_) {
+  std::vector<PeerSending> sending;
+  for (const auto& [fd, peer] : peers_) {
     tcp_info info = {};
     socklen_t bytes = sizeof(info);
     // Older kernels fill in less of it, and tests have other sockets.
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0)
-      sending += absl::Microseconds(static_cast<int64_t>(info.tcpi_busy_time));
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) continue;
+    const uint64_t free_us = info.tcpi_busy_time - std::min(info.tcpi_busy_time, info.tcpi_rwnd_limited);
+    sending.push_back({peer, absl::Microseconds(static_cast<int64_t>(free_us)), info.tcpi_bytes_acked});
   }
   return sending;
 }

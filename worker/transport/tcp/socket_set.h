@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -18,6 +17,15 @@
 #include "worker/transport/tcp/poller.h"
 
 namespace farandole {
+
+// How a connection has sent bulk data to a peer.
+struct PeerSending {
+  int peer = 0;
+  // For how long data was under way that the peer had not acknowledged, but would have had room for.
+  absl::Duration time;
+  // That the peer has acknowledged.
+  uint64_t bytes = 0;
+};
 
 // The sockets of one rank to other hosts, owned by its worker. The holder of the engine's role polls them; when it
 // rests, one thread waits for it and rings its bell. The holder of the role makes all calls except Wake.
@@ -35,9 +43,10 @@ class SocketSet final : public Poller {
 
   // Calls `on_ready` from Poll, and only from there, for as long as `fd` can be read (level-triggered), and written
   // where that is wanted. An error or a hang-up is reported as both, even if neither is wanted, until the fd is
-  // removed. The fd stays the caller's, who removes it before closing it.
+  // removed. The fd stays the caller's, who removes it before closing it. `peer`: the rank to which bulk data goes by
+  // it, for Sending; -1: none does.
   //   RESOURCE_EXHAUSTED  the system watches no further descriptor (fs.epoll.max_user_watches) or has no memory
-  absl::Status Add(int fd, OnReady on_ready);
+  absl::Status Add(int fd, OnReady on_ready, int peer = -1);
   // Initially only reading is wanted. Cheap where nothing changes. Allowed in callbacks, as Add and Remove.
   void WantWrite(int fd, bool want);
   void WantRead(int fd, bool want);
@@ -48,9 +57,8 @@ class SocketSet final : public Poller {
   // Calls on_ready of the sockets that are ready now.
   bool Poll() override;
   void Rest() override;
-  // Any thread: for how long the TCP connections that are in the set have had data under way that the other side had
-  // not acknowledged, all together, since they were made.
-  absl::Duration Sending() const;
+  // Any thread: what TCP tells of the connections to peers that are in the set, since they were made.
+  std::vector<PeerSending> Sending() const;
   // Any thread: rings the bell, for what reached this rank in another way than by a socket of the set.
   void Wake() { bell_->Summon(); }
 
@@ -79,9 +87,9 @@ class SocketSet final : public Poller {
   // Set by Rest, cleared when it is disarmed: by the next Poll, or the ring.
   std::atomic<bool> rests_{false};
   absl::flat_hash_map<int, std::unique_ptr<Socket>> sockets_;
-  // Those of sockets_, for Sending: who has the lock may use them.
+  // Those of sockets_ that have a peer, for Sending: who has the lock may use them.
   mutable std::mutex fds_mutex_;
-  absl::flat_hash_set<int> fds_;
+  absl::flat_hash_map<int, int> peers_;
   // Removed while events of theirs may be in the hands of a Poll.
   std::vector<std::unique_ptr<Socket>> removed_;
 };

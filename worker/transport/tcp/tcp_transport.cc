@@ -184,8 +184,8 @@ void TcpTransport::TakeConnections() {
     if (made->secrets.has_value()) peer->records = std::make_unique<RecordStreams>(*made->secrets);
     LimitSilence(peer->fd, kSilenceSeconds);
     Try(peer);
-    const absl::Status added =
-        sockets_->Add(peer->fd, [this, peer](bool readable, bool writable) { OnReady(peer, readable, writable); });
+    const absl::Status added = sockets_->Add(
+        peer->fd, [this, peer](bool readable, bool writable) { OnReady(peer, readable, writable); }, peer->rank);
     if (!added.ok()) Abort(added);
   }
 }

@@ -64,6 +64,22 @@ TEST(JobTest, AProcessMayBeAWorkerAgain) {
   }
 }
 
+TEST(JobTest, SectionsOfTheProgramAreMarked) {
+  Job job = *Init();
+  Section data(job, "data");
+  EXPECT_TRUE(data.status().ok());
+  {
+    const Section within(job, "decode");
+    EXPECT_TRUE(within.status().ok());
+  }
+  Section moved = std::move(data);
+  moved.End();
+  moved.End();
+  const Section wrong(job, std::string(65, 'x'));
+  EXPECT_EQ(wrong.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(wrong.status().message().find("has 65 bytes; a section's name has 1 to 64"), std::string::npos);
+}
+
 TEST(JobTest, AWrongOptionIsNamed) {
   Options options;
   options.transport = "pigeon";

@@ -177,6 +177,18 @@ var handleChecks = []check{
 		long := strings.Repeat("x", 129)
 		requireError(r.job.Log(long, 1, farandole.Logged{}), farandole.ErrMismatch, "has 129 bytes; a name that is logged has 1 to 128")
 	}},
+	{"sections of the program are marked", func(r *rank) {
+		data := r.job.Section("data")
+		r.require(data.Err())
+		within := r.job.Section("decode")
+		r.require(within.Err())
+		data.End()
+		within.End()
+		within.End()
+		wrong := r.job.Section(strings.Repeat("x", 65))
+		requireError(wrong.Err(), farandole.ErrMismatch, "has 65 bytes; a section's name has 1 to 64")
+		wrong.End()
+	}},
 	{"timelines are written", func(r *rank) {
 		path := filepath.Join(os.Getenv(folderVariable), "timeline.json")
 		r.require(r.job.StartTimeline(path, true))

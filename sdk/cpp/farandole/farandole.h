@@ -11,6 +11,7 @@
 #include "farandole/job.h"
 #include "farandole/options.h"
 #include "farandole/sampler.h"
+#include "farandole/section.h"
 #include "farandole/status.h"
 #include "farandole/tensor.h"
 

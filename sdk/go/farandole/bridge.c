@@ -16,7 +16,8 @@
   X(grouped_allreduce) X(broadcast) X(reducescatter) X(barrier) X(join) X(allgather) X(alltoall) X(gather) \
   X(scatter) X(poll) X(wait) X(wait_for_completion) X(finish) X(result) X(copy_result) X(release)          \
   X(checkpoint_begin) X(checkpoint_commit) X(checkpoint_fail) X(checkpoint_abandon) X(checkpoint_find)     \
-  X(checkpoint_requested) X(start_timeline) X(stop_timeline) X(log) X(read_counters)
+  X(checkpoint_requested) X(start_timeline) X(stop_timeline) X(log) X(read_counters)              \
+  X(section_begin) X(section_end)
 /* clang-format on */
 
 #define FUNCTION(name) __typeof__(&farandole_##name) name;
@@ -407,6 +408,8 @@ farandole_go_outcome farandole_go_stop_timeline(void) { return of_code(table.sto
 farandole_go_outcome farandole_go_log(const char* name, double value, int64_t step, int by_rank) {
   return of_code(table.log(name, value, step, by_rank));
 }
+farandole_go_outcome farandole_go_section_begin(const char* name) { return of_value(table.section_begin(name)); }
+void farandole_go_section_end(int64_t section) { table.section_end(section); }
 farandole_go_outcome farandole_go_read_counters(farandole_counters* counters) {
   return of_code(table.read_counters(counters));
 }

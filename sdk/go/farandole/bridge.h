@@ -131,6 +131,8 @@ farandole_go_outcome farandole_go_checkpoint_requested(const int32_t* cancel);
 farandole_go_outcome farandole_go_checkpoint_find(const char* directory, const char* name, int64_t step);
 
 farandole_go_outcome farandole_go_log(const char* name, double value, int64_t step, int by_rank);
+farandole_go_outcome farandole_go_section_begin(const char* name);
+void farandole_go_section_end(int64_t section);
 farandole_go_outcome farandole_go_start_timeline(const char* path, int mark_cycles);
 farandole_go_outcome farandole_go_stop_timeline(void);
 farandole_go_outcome farandole_go_read_counters(farandole_counters* counters);

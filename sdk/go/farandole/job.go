@@ -296,6 +296,28 @@ func (j *Job) Log(name string, value float64, how Logged) error {
 	return errorOf(C.farandole_go_log(text, C.double(value), step, byRank))
 }
 
+// Section is a section of the program that goes on until its End.
+type Section struct {
+	number C.int64_t
+	err    error
+}
+
+// Section begins a section of the program: defer job.Section("data").End(). The job's diagnosis then says in which section
+// a slow rank loses its time (docs/diagnosis.md). Time counts for the section that began last in the process, on any
+// goroutine, less the waits in this library. Names beyond the 15th count together.
+func (j *Job) Section(name string) *Section {
+	text := C.CString(name)
+	defer C.free(unsafe.Pointer(text))
+	outcome := C.farandole_go_section_begin(text)
+	return &Section{C.int64_t(outcome.value), errorOf(outcome)}
+}
+
+// Err is nil, or ErrMismatch: the name cannot be one, and the section does not count.
+func (s *Section) Err() error { return s.err }
+
+// End ends the section, once.
+func (s *Section) End() { C.farandole_go_section_end(s.number) }
+
 // Counters tells of this worker's work since Init.
 type Counters struct {
 	// Submissions and Completions count the tensors accepted and completed, well or not.

@@ -10,6 +10,7 @@ from . import elastic as elastic
 from ._handles import Handle, poll, synchronize
 from ._library import ffi as _ffi
 from ._library import lib as _lib
+from ._sections import section
 from .basics import (
     Counters,
     ccl_built,
@@ -102,6 +103,7 @@ __all__ = [
     "remove_process_set",
     "rocm_built",
     "run",
+    "section",
     "shutdown",
     "size",
     "start_timeline",

@@ -1,12 +1,16 @@
 """Data loaders that read ahead in a thread, for any framework.
 
 class AsyncLoader(AsyncDataLoaderMixin, Loader): ...   # Loader is a BaseDataLoader
+
+The time that the loop waits for a batch is the section "data" of the program (docs/diagnosis.md).
 """
 
 import queue
 import sys
 import threading
 from typing import Any, Callable, Iterable, Iterator, Optional
+
+from ._sections import section
 
 __all__ = ["AsyncDataLoaderMixin", "BaseDataLoader"]
 
@@ -23,7 +27,7 @@ class BaseDataLoader:
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[Any]:
-        for batch in self._iterate():
+        for batch in section("data").each(self._iterate()):
             yield self._process_batch(batch)
 
     def _process_batch(self, batch: Any) -> Any:
@@ -123,7 +127,7 @@ class AsyncDataLoaderMixin:
         self.close_async_loader()
         self._pass = running = _Pass(self._iterate(), self.async_loader_queue_size)
         self._say("a pass begins")
-        for batch in running:
+        for batch in section("data").each(running):
             yield self._process_batch(batch)
         self._say("a pass is over")
 

@@ -215,6 +215,10 @@ def wrong_calls_of_other_functions() -> Iterator[Tuple[Callable[[], Any], str, s
     yield lambda: hvd.log({"a": 1.0}, step=2**63), "64 bits", str(2**63)
     yield lambda: hvd.log({"": 1.0}), "the name '' has 0 bytes", "1 to 128"
     yield lambda: hvd.log({"a\nb": 1.0}), "control characters", "a?b"
+    for name in (5, "a\0"):
+        yield lambda n=name: hvd.section(n), "a section's name is text", repr(name)
+    yield lambda: hvd.section("").__enter__(), "the name '' has 0 bytes", "1 to 64"
+    yield lambda: hvd.section("a\nb").__enter__(), "control characters", "a?b"
     for path in (5, None):
         yield lambda p=path: hvd.start_timeline(p), "file_path is where", repr(path)
         yield lambda p=path: checkpoint.save({}, p, 1, wait=True), "directory is a path", repr(path)

@@ -133,6 +133,13 @@ export interface RankHistory {
   most_transfer: number[];
   cpu: number[];
   steps: number[];
+  sections: SectionTime[];
+}
+
+export interface SectionTime {
+  name: string;
+  seconds_a_step: number;
+  median_seconds_a_step: number;
 }
 
 export interface Rank {

@@ -1,9 +1,9 @@
 // One rank: what it does now, and its last hour.
 import type { JSX } from "preact";
 import { show } from "./address";
-import { askJson, viewOf, type Rank, type RankHistory, type Worker } from "./api";
+import { askJson, viewOf, type Rank, type RankHistory, type SectionTime, type Worker } from "./api";
 import { Chart } from "./chart";
-import { bytes, count, duration, percent } from "./format";
+import { bytes, count, duration, milliseconds, percent } from "./format";
 import type { JobProps } from "./job";
 import { isAbout, useLoad } from "./load";
 import { Show, Shares, State } from "./parts";
@@ -21,6 +21,7 @@ export function RankPage({ tenant, name, rank }: JobProps & { rank: string }): J
         {({ worker, rank_history: history }) => (
           <>
             <Now worker={worker} host={show(["jobs", tenant, name, "host", worker.host_id])} />
+            {history && history.sections.length > 0 && <Sections of={history.sections} />}
             {history && history.at_unix_ms.length > 1 ? (
               <Hour history={history} />
             ) : (
@@ -59,6 +60,22 @@ function Now({ worker, host }: { worker: Worker; host: string }): JSX.Element {
         {worker.gpu && <div><dt>{worker.gpu.name || "GPU"}</dt><dd>{`${percent(worker.gpu.busy_percent)} busy, ${bytes(worker.gpu.memory_used_bytes)} of ${bytes(worker.gpu.memory_total_bytes)}`}</dd></div>}
       </dl>
       {measured && <Shares own={measured.own_percent} waited={measured.waited_percent} transfer={measured.transfer_percent} />}
+    </>
+  );
+}
+
+function Sections({ of }: { of: readonly SectionTime[] }): JSX.Element {
+  return (
+    <>
+      <h3>Sections of its program</h3>
+      <dl class="tiles">
+        {of.map((one) => (
+          <div key={one.name}>
+            <dt>{one.name}</dt>
+            <dd>{`${milliseconds(one.seconds_a_step)} a step, median ${milliseconds(one.median_seconds_a_step)}`}</dd>
+          </div>
+        ))}
+      </dl>
     </>
   );
 }

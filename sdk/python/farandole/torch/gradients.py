@@ -104,6 +104,8 @@ def weak_hook(reducer: Any, gradient: Gradient) -> Callable[[torch.Tensor], None
     def hook(_parameter: torch.Tensor) -> None:
         alive = reference()
         if alive is not None:
+            if not alive.backward.number and alive.active:
+                alive.backward.begin()
             alive.on_gradient(gradient)
 
     return hook

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optio
 import torch
 
 from .. import _options
+from .._sections import section
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import NAMES, Adasum, Average, Sum, choose
 from .adasum import DistributedSteps
@@ -73,8 +74,15 @@ class _Distributed(HorovodAttributes):
 
         With a closure, the gradients of each of its calls are reduced, and the loss that it returns too: optimizers
         that decide by the loss (LBFGS) decide alike on all ranks. Called again without a backward pass, it reduces the
-        same gradients again.
+        same gradients again. Without a closure it is the section "step" of the program (docs/diagnosis.md).
         """
+        self._reducer.backward.end()
+        if closure is not None or not self._reducer.active:
+            return self._reduce_and_step(closure)
+        with section("step"):
+            return self._reduce_and_step(None)
+
+    def _reduce_and_step(self, closure: Optional[Callable[[], Any]]) -> Any:
         if self._should_synchronize:
             if closure is not None:
                 if self._reducer.outstanding():
@@ -86,7 +94,7 @@ class _Distributed(HorovodAttributes):
                         "optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). "
                         "This can cause training slowdown. You may want to consider using optimizer.skip_synchronize() context "
                         "if you use optimizer.synchronize() in your code.",
-                        stacklevel=2,
+                        stacklevel=3,
                     )
                 self.synchronize()
         self._reducer.synchronized = False

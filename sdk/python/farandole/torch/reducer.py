@@ -14,7 +14,7 @@ from .._library import failure, forked, lib
 from ..exceptions import EpochEnded, InvalidRequest
 from ..process_sets import group_of
 from ..reduce_ops import Average, Sum
-from . import gpus, ops
+from . import backward_mark, gpus, ops
 from .compression import Compression
 from .exchange import GradientExchange, Settings, Terms
 from .gradient_arena import place_all
@@ -54,6 +54,7 @@ class Reducer:
         self._frozen: List[Gradient] = []  # those of frozen parameters that take part in this step
         self._told = False  # that the program has changed a gradient that travels
         self.synchronized = False  # by synchronize(), for the step that follows
+        self.backward = backward_mark.BackwardMark()
         # Each call of add, and of these those whose gradients may get a place yet.
         self._followed: List[torch.Tensor] = []  # the parameters of the optimizer's groups
         self._added: List[List[Gradient]] = []

@@ -27,6 +27,7 @@ SIZES = {
     "tensor_kinds": (2,),
     "arguments": (2,),
     "state": (1, 2, 3, 4),
+    "replicas": (1, 2, 3, 4),
     "optimizer": (1, 2, 3, 4),
     "idioms": (1, 2, 3),
     "random_loops": (1, 2, 3),

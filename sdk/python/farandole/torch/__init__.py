@@ -61,6 +61,7 @@ from .ops import (  # noqa: F401
     sparse_allreduce_async,
 )
 from .optimizer import DistributedOptimizer  # noqa: F401
+from .replicas import ReplicaCheck, ReplicasDiffer, check_replicas  # noqa: F401
 from .state import broadcast_optimizer_state, broadcast_parameters  # noqa: F401
 from .sync_batch_norm import SyncBatchNorm, convert_sync_batchnorm  # noqa: F401
 
@@ -69,6 +70,8 @@ __all__ = [
     "Compression",
     "DistributedOptimizer",
     "GradientExchange",
+    "ReplicaCheck",
+    "ReplicasDiffer",
     "SyncBatchNorm",
     "allgather",
     "allgather_async",
@@ -87,6 +90,7 @@ __all__ = [
     "broadcast_object",
     "broadcast_optimizer_state",
     "broadcast_parameters",
+    "check_replicas",
     "convert_sync_batchnorm",
     "elastic",
     "gather",

@@ -1,0 +1,152 @@
+"""Finds ranks whose copy of the model is no longer that of the others."""
+
+from collections import Counter
+from typing import Any, Dict, Iterable, List, NoReturn, Tuple, Union
+
+import torch
+
+from .. import _epochs
+from ..process_sets import ProcessSet, global_process_set
+from ..reduce_ops import Max
+from .differentiable import allgather, allreduce
+
+Named = List[Tuple[str, torch.Tensor]]
+# Elements that are hashed at a time: some 24 MiB of working memory.
+_CHUNK = 1 << 20
+_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+# Odd numbers, of which the first one twice fits into 63 bits. An element that differs changes a product with an odd number.
+_STEP = 2685821657736338717
+_MIX = 1181783497276652981
+_MASK = (1 << 64) - 1
+
+
+class ReplicasDiffer(RuntimeError):
+    """A parameter is not the same on all ranks. All ranks get this error."""
+
+    def __init__(self, sentence: str, parameter: str, ranks: List[int]) -> None:
+        """`parameter`: the first one that differs; `ranks`: those whose copy is not that of most."""
+        super().__init__(sentence)
+        self.parameter = parameter
+        self.ranks = ranks
+
+
+def _hash(tensor: torch.Tensor, weights: Dict[torch.device, torch.Tensor]) -> torch.Tensor:
+    """A hash of 64 bits of the tensor's bits, computed where it is. Arithmetic wraps round."""
+    flat = tensor.detach()
+    flat = (torch.view_as_real(flat) if flat.is_complex() else flat).contiguous().view(-1)
+    if flat.dtype is torch.bool:
+        flat = flat.to(torch.int8)
+    flat = flat.view(_INTEGERS[flat.element_size()])
+    if flat.device not in weights:
+        weights[flat.device] = torch.arange(_CHUNK, device=flat.device) * (2 * _STEP) + _STEP
+    total = torch.full((), flat.numel(), dtype=torch.int64, device=flat.device)
+    for begin in range(0, flat.numel(), _CHUNK):
+        part = flat[begin : begin + _CHUNK].to(torch.int64)
+        total = total * _MIX + (part * weights[flat.device][: part.numel()]).sum()
+    return total
+
+
+def _named(parameters: Union[Dict[str, Any], Iterable[Any]]) -> Named:
+    if isinstance(parameters, (str, torch.Tensor)) or not hasattr(parameters, "__iter__"):
+        raise ValueError(f"a replica check takes model.named_parameters(), not {parameters!r}")
+    named = list(parameters.items()) if isinstance(parameters, dict) else list(parameters)
+    for entry in named:
+        if not (isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], torch.Tensor)):
+            raise ValueError(
+                f"a replica check takes pairs of a name and a tensor, as of named_parameters(), not {entry!r}"
+            )
+    return named
+
+
+def check_replicas(
+    parameters: Union[Dict[str, Any], Iterable[Any]], process_set: ProcessSet = global_process_set
+) -> None:
+    """Compares the bits of tensors over all ranks of the process set, which make this call at the same point.
+
+    `parameters`: model.named_parameters(), or a dictionary of tensors; the same names on all ranks. Hashes are compared:
+    16 bytes travel where all is well, 8 for each tensor where not. Buffers that ranks have of their own, as the running
+    mean of BatchNorm, differ rightly: leave them out. ReplicasDiffer, on all ranks: names the first tensor that differs,
+    and the ranks. ValueError: something else was given, or the ranks have different numbers of tensors.
+    """
+    _compare(_named(parameters), process_set, "")
+
+
+def _compare(named: Named, process_set: ProcessSet, when: str) -> None:
+    weights: Dict[torch.device, torch.Tensor] = {}
+    hashes = [int(each) for each in [_hash(tensor, weights) for _, tensor in named]]
+    total = len(named)
+    for each in hashes:
+        total = (total * _MIX + each) & _MASK
+    # Of signed numbers of 64 bits; the complement of the least is the greatest of the complements.
+    total -= (total >> 63) << 64
+    extremes = allreduce(torch.tensor([total, ~total]), op=Max, name="replicas", process_set=process_set).tolist()
+    if extremes[0] == ~extremes[1]:
+        return
+    everyone = allgather(torch.tensor([hashes]), name="replicas.hashes", process_set=process_set).tolist()
+    for index, (name, _) in enumerate(named):
+        column = [row[index] for row in everyone]
+        if len(set(column)) > 1:
+            others = sum(len({row[at] for row in everyone}) > 1 for at in range(index + 1, len(named)))
+            _refuse(name, column, process_set, others, when)
+    raise AssertionError("hashes of all tensors differ, and those of none do")
+
+
+def _refuse(name: str, column: List[int], process_set: ProcessSet, others: int, when: str) -> NoReturn:
+    ranks = process_set.ranks if process_set.ranks else list(range(len(column)))
+    (most, count), *_ = Counter(column).most_common(1)
+    outliers = [rank for rank, each in zip(ranks, column) if each != most]
+    more = f"; so do {others} further ones" if others else ""
+    if 2 * count > len(column):
+        noun = "rank" if len(outliers) == 1 else "ranks"
+        sentence = (
+            f"parameter '{name}' of {noun} {', '.join(map(str, outliers))} differs from that of the others{when}{more}"
+        )
+    else:
+        sentence = f"parameter '{name}' differs between the ranks, and no copy is that of most{when}{more}"
+        outliers = list(ranks)
+    raise ReplicasDiffer(sentence, name, outliers)
+
+
+class ReplicaCheck:
+    """Compares parameters over the ranks every so many steps:
+
+        replicas = hvd.ReplicaCheck(model.named_parameters(), every=500)
+        ...
+        optimizer.step()
+        replicas.step()
+
+    All ranks make it with the same names and `every`, and call step() equally often. In an elastic job steps count from
+    the beginning of an epoch.
+    """
+
+    def __init__(
+        self,
+        parameters: Union[Dict[str, Any], Iterable[Any]],
+        every: int,
+        process_set: ProcessSet = global_process_set,
+    ) -> None:
+        """As check_replicas(). ValueError: `every` is no whole number of at least 1."""
+        if not hasattr(every, "__index__") or every < 1:
+            raise ValueError(f"every is a whole number of steps, at least 1, not {every!r}")
+        self._parameters = _named(parameters)
+        self._every = every.__index__()
+        self._process_set = process_set
+        self._steps = 0
+        _epochs.follow(self)
+
+    def step(self) -> None:
+        """A step is done. As check_replicas() in each step whose number `every` divides."""
+        self._steps += 1
+        if self._steps % self._every == 0:
+            _compare(self._parameters, self._process_set, f" after {self._steps} steps")
+
+    def leave_epoch(self) -> None:
+        """Newcomers have made no steps."""
+        self._steps = 0
+
+    def enter_epoch(self) -> None:
+        """Nothing to make anew."""
+
+    def all_have_joined(self) -> None:
+        """Ranks had different numbers of steps."""
+        self._steps = 0

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/plain_text.h"
 #include "server/diagnosis/median.h"
 
 namespace farandole {
@@ -94,7 +95,7 @@ v1::RankHistory ReportHistory(const Measurements& measurements, uint32_t rank, a
     const double own = sections.SecondsAStep(rank, section);
     if (own <= 0 && median <= 0) continue;
     v1::SectionTime* const time = history.add_sections();
-    time->set_name(sections.name(section));
+    time->set_name(Plain(sections.name(section), 64));
     time->set_seconds_a_step(own);
     time->set_median_seconds_a_step(median);
   }

@@ -144,6 +144,7 @@ class Judge {
   void JudgeRank(const Row& row, Diagnosis* diagnosis) const;
   void JudgeNetwork(Diagnosis* diagnosis) const;
   std::vector<HostLinks::Link> BulkLinks() const;
+  static double RateBeside(const std::vector<HostLinks::Link>& links, uint32_t host, bool sends);
   std::optional<SlowHost> FindSlowHost(const std::vector<HostLinks::Link>& links) const;
   void BlameHost(const SlowHost& slow, double share, Blocker* blocker) const;
   void BlameNetwork(double share, Blocker* blocker) const;

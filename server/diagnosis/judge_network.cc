@@ -20,6 +20,8 @@ constexpr double kLeastShareOfAll = 0.4;
 constexpr double kSlower = 2;
 // Smaller messages tell of latency, and of when the other side happens to acknowledge them.
 constexpr double kBulkBytesAStep = 32 << 10;
+// All of eight hosts.
+constexpr size_t kFewLinks = 56;
 
 std::string Megabytes(double rate) { return absl::StrFormat(rate < 10e6 ? "%.1f MB/s" : "%.0f MB/s", rate / 1e6); }
 
@@ -35,48 +37,58 @@ std::vector<HostLinks::Link> Judge::BulkLinks() const {
   return bulk;
 }
 
-// A host with a slow network stands at one end of every slow link: all that it sends, or receives, goes slowly, and
-// what others send to each other does not. Of two hosts the two directions are compared, and the one that sends is
-// named.
-std::optional<Judge::SlowHost> Judge::FindSlowHost(const std::vector<HostLinks::Link>& links) const {
-  std::map<uint32_t, SlowHost> slow;
-  for (const HostLinks::Link& each : links) {
-    for (const bool sends : {true, false}) {
-      const uint32_t host = sends ? each.from : each.to;
-      double quickest = 0;
-      double busy = 0;
-      std::vector<double> others;
-      std::vector<double> back;
-      for (const HostLinks::Link& link : links) {
-        if ((sends ? link.from : link.to) == host) {
-          quickest = std::max(quickest, link.rate);
-          busy = std::max(busy, link.busy);
-        } else if ((sends ? link.to : link.from) == host) {
-          back.push_back(link.rate);
-        } else {
-          others.push_back(link.rate);
-        }
-      }
-      const double median = MedianOf(others.empty() ? std::move(back) : std::move(others));
-      if (kSlower * quickest > median) continue;
-      SlowHost& found = slow[host];
-      found.host = host;
-      (sends ? found.sends : found.receives) = true;
-      const double excess = busy * (1 - quickest / median);
-      if (excess < found.excess) continue;
-      found.rate = quickest;
-      found.others = median;
-      found.busy = busy;
-      found.excess = excess;
+// Rates of the links that neither begin nor end at the host. Of two hosts there are none: then those of the other
+// direction. Of many links the host's own are few.
+double Judge::RateBeside(const std::vector<HostLinks::Link>& links, uint32_t host, bool sends) {
+  std::vector<double> others;
+  std::vector<double> back;
+  for (const HostLinks::Link& link : links) {
+    if (links.size() > kFewLinks || (link.from != host && link.to != host)) {
+      others.push_back(link.rate);
+    } else if ((sends ? link.to : link.from) == host) {
+      back.push_back(link.rate);
     }
   }
+  return MedianOf(others.empty() ? std::move(back) : std::move(others));
+}
+
+// A host with a slow network stands at one end of every slow link: all that it sends, or receives, goes slowly, and
+// data between others does not. Of two hosts the two directions are compared, and the one that sends is named.
+std::optional<Judge::SlowHost> Judge::FindSlowHost(const std::vector<HostLinks::Link>& links) const {
+  struct Direction {
+    double quickest = 0;
+    double busy = 0;
+  };
+  std::map<std::pair<uint32_t, bool>, Direction> directions;
+  for (const HostLinks::Link& link : links) {
+    for (const bool sends : {true, false}) {
+      Direction& direction = directions[{sends ? link.from : link.to, sends}];
+      direction.quickest = std::max(direction.quickest, link.rate);
+      direction.busy = std::max(direction.busy, link.busy);
+    }
+  }
+  std::optional<double> of_all;
+  std::map<uint32_t, SlowHost> slow;
+  for (const auto& [end, direction] : directions) {
+    const auto& [host, sends] = end;
+    if (!of_all.has_value() || links.size() <= kFewLinks) of_all = RateBeside(links, host, sends);
+    if (kSlower * direction.quickest > *of_all) continue;
+    SlowHost& found = slow[host];
+    found.host = host;
+    (sends ? found.sends : found.receives) = true;
+    const double excess = direction.busy * (1 - direction.quickest / *of_all);
+    if (excess < found.excess) continue;
+    found.rate = direction.quickest;
+    found.others = *of_all;
+    found.busy = direction.busy;
+    found.excess = excess;
+  }
   if (slow.empty()) return std::nullopt;
-  const auto ends = [](const SlowHost& one) { return one.sends && one.receives ? 2 : 1; };
+  const auto weight = [](const SlowHost& one) {
+    return std::make_tuple(one.sends && one.receives, one.sends, one.excess);
+  };
   return std::max_element(slow.begin(), slow.end(),
-                          [&](const auto& a, const auto& b) {
-                            return std::make_tuple(ends(a.second), a.second.sends, a.second.excess) <
-                                   std::make_tuple(ends(b.second), b.second.sends, b.second.excess);
-                          })
+                          [&](const auto& a, const auto& b) { return weight(a.second) < weight(b.second); })
       ->second;
 }
 

@@ -78,6 +78,19 @@ TEST(JudgeNetworkTest, AHostInARingIsNamed) {
   ExpectHost(job.Decide(), 1);
 }
 
+TEST(JudgeNetworkTest, AHostAmongManyIsNamed) {
+  Plan plan = FourHosts();
+  plan.ranks_per_host = 1;
+  plan.ranks = 40;
+  plan.link = [](int from, int to, double) {
+    if ((to - from + 40) % 40 > 6) return Link{0, 0};
+    return from == 17 || to == 17 ? Link{0.9, kSlowRate} : Link{0.05, kFastRate};
+  };
+  SimulatedJob job(plan);
+  job.Run(30);
+  ExpectHost(job.Decide(), 17);
+}
+
 // Word about readiness queues up behind the data: ranks wait for the collective's begin.
 TEST(JudgeNetworkTest, WaitsForWordOverASlowLinkAreTheNetworksToo) {
   Plan plan = FourHosts();

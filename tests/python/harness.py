@@ -28,6 +28,7 @@ SIZES = {
     "arguments": (2,),
     "state": (1, 2, 3, 4),
     "replicas": (1, 2, 3, 4),
+    "sections": (1, 2),
     "optimizer": (1, 2, 3, 4),
     "idioms": (1, 2, 3),
     "random_loops": (1, 2, 3),

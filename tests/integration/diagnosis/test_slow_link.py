@@ -10,20 +10,20 @@ from typing import Any, Callable, Dict, Optional
 
 import harness
 import hosts
-from conftest import PROGRAMS
 from programs_run import Program
 
+PROGRAM = pathlib.Path(__file__).resolve().parents[1] / "programs" / "diagnosed.py"
 VERDICT_SECONDS = 60
 # More than the window of half a minute.
 EVEN_SECONDS = 40
 
 
-class Watched:
+class JobOverHosts:
     """A job of one rank on each of three hosts, and its diagnosis."""
 
     def __init__(self, start: Callable[..., Program], three_hosts: hosts.Namespaces, kind: str) -> None:
         command = [str(harness.CLI), "run", "--http", "auto", "--job", kind, *three_hosts.options(1, 1, 1)]
-        self.program = start(*command, sys.executable, str(PROGRAMS / "diagnosed.py"), kind)
+        self.program = start(*command, sys.executable, str(PROGRAM), kind)
         self.http = self.program.expect(r"http://(\S+?:\d+)").group(1)
         self.token = pathlib.Path(self.program.expect(r"token in (\S+)").group(1)).read_text(encoding="utf-8").strip()
         self.kind = kind
@@ -51,15 +51,15 @@ def test_a_host_with_a_slow_link_is_named_with_its_price(
     start: Callable[..., Program], three_hosts: hosts.Namespaces
 ) -> None:
     three_hosts.slow_down(2, "40mbit")
-    watched = Watched(start, three_hosts, "network")
-    blocker = watched.network_blocker()
-    print(json.dumps(watched.show(), indent=1))
-    assert blocker is not None, watched.show()["diagnosis"]
+    running = JobOverHosts(start, three_hosts, "network")
+    blocker = running.network_blocker()
+    print(json.dumps(running.show(), indent=1))
+    assert blocker is not None, running.show()["diagnosis"]
 
 
 def test_an_even_network_raises_no_alarm(start: Callable[..., Program], three_hosts: hosts.Namespaces) -> None:
-    watched = Watched(start, three_hosts, "network")
+    running = JobOverHosts(start, three_hosts, "network")
     threading.Event().wait(EVEN_SECONDS)
-    diagnosis = watched.show()["diagnosis"]
+    diagnosis = running.show()["diagnosis"]
     print(json.dumps(diagnosis, indent=1))
     assert not diagnosis["blockers"], diagnosis

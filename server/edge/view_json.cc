@@ -151,12 +151,14 @@ struct HostSums {
 };
 
 Json HostsJson(absl::string_view query, const v1::GetJobResponse& job) {
+  const std::string only = QueryValue(query, "host");
   std::map<std::string, HostSums> sums;
   std::vector<std::string> order;
   for (const v1::WorkerStatus& worker : job.workers()) {
-    if (worker.state() == "waiting") continue;
-    if (sums.find(worker.member().host_id()) == sums.end()) order.push_back(worker.member().host_id());
-    sums[worker.member().host_id()].Add(worker);
+    const std::string& id = worker.member().host_id();
+    if (worker.state() == "waiting" || (!only.empty() && id != only)) continue;
+    if (sums.find(id) == sums.end()) order.push_back(id);
+    sums[id].Add(worker);
   }
   std::map<std::string, const v1::HostStatus*> networks;
   for (const v1::HostStatus& host : job.hosts()) networks[host.host_id()] = &host;
@@ -165,9 +167,7 @@ Json HostsJson(absl::string_view query, const v1::GetJobResponse& job) {
   json["hosts"] = Json::array();
   const size_t first = std::min(NumberIn(query, "offset", 0), order.size());
   const size_t end = std::min(order.size(), first + std::min(NumberIn(query, "limit", 100), kMostRows));
-  const std::string only = QueryValue(query, "host");
   for (size_t i = first; i < end; ++i) {
-    if (!only.empty() && order[i] != only) continue;
     Json host = sums[order[i]].Show(order[i]);
     if (const auto network = networks.find(order[i]); network != networks.end()) {
       host["received_bytes_per_second"] = std::round(network->second->received_bytes_per_second());

@@ -18,7 +18,7 @@ inline constexpr size_t kMostRows = 500;
 //   workers      its workers, by page: offset=, limit= (100), order= (rank, own, waited, transfer, cpu, alone, silence;
 //                all but rank: the greatest first), host= (a host's id)
 //   rank         one worker, rank=, with its last hour where the view has it
-//   hosts        its hosts with their network, and the averages of their ranks; offset=, limit=
+//   hosts        its hosts with their network, and the averages of their ranks; offset=, limit=, or one: host= (its id)
 //   collectives  the at most 64 collectives in which most ranks are: how many submitted them last, wait, and run them
 // INVALID_ARGUMENT: there is no such view or order. NOT_FOUND: no such rank.
 absl::StatusOr<std::string> ViewJson(absl::string_view view, absl::string_view query, const v1::GetJobResponse& job,

@@ -106,7 +106,21 @@ TEST(ViewJsonTest, HostsHaveAveragesAndTheirNetwork) {
   EXPECT_FALSE(hosts["hosts"][0].contains("sent_bytes_per_second"));
   EXPECT_EQ(hosts["hosts"][1]["sent_bytes_per_second"], 1000);
   EXPECT_EQ(hosts["hosts"][1]["lost"], 1);
-  EXPECT_EQ(View("hosts", "host=id-1", SomeJob())["hosts"].size(), 1u);
+}
+
+TEST(ViewJsonTest, AHostIsFoundHoweverManyComeBeforeIt) {
+  const v1::GetJobResponse job = SomeJob(4 * 1000);
+  EXPECT_EQ(View("hosts", "", job)["found"], 1000);
+  for (const int number : {0, 1, 99, 100, 499, 500, 999}) {
+    const std::string id = absl::StrCat("id-", number);
+    const Json hosts = View("hosts", absl::StrCat("host=", id), job);
+    EXPECT_EQ(hosts["found"], 1) << id;
+    ASSERT_EQ(hosts["hosts"].size(), 1u) << id;
+    EXPECT_EQ(hosts["hosts"][0]["host_id"], id);
+    EXPECT_EQ(hosts["hosts"][0]["first_rank"], 4 * number);
+    EXPECT_EQ(hosts["hosts"][0]["last_rank"], 4 * number + 3);
+  }
+  EXPECT_EQ(View("hosts", "host=id-1000", job)["found"], 0);
 }
 
 TEST(ViewJsonTest, CollectivesSayWhereTheRanksAre) {

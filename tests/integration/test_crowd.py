@@ -8,11 +8,13 @@ from typing import Any, Dict, Iterator
 
 import harness
 import pytest
-from browsers import PATIENCE_MS, Watched, browsers, picture, require_axe, sign_in
+from browsers import PATIENCE_MS, Watched, browsers, picture, require_axe, require_clean, sign_in
 from playwright.sync_api import Browser, Page, expect
 
 CROWD = pathlib.Path(harness.CLI).parents[1] / "lib" / "cpp" / "crowd"
 RANKS = 10_240
+# As crowd.cc has them.
+RANKS_OF_HOST = 8
 SLOW = 4711
 LOST = 1234
 # 60 frames a second.
@@ -99,11 +101,28 @@ def test_ten_thousand_ranks_stay_smooth_and_small(
     assert a_second < MOST_BYTES_A_SECOND, a_second
     assert growth < MOST_HEAP_GROWTH_BYTES, growth
 
+    open_a_host_behind_the_first_page(page)
     crowd.stdin.write(f"lose {LOST}\n")
     crowd.stdin.flush()
     expect(page.locator(".sentence.lost, .sentence.failed").first).to_contain_text(f"rank {LOST}", timeout=10_000)
+    page.get_by_role("link", name="ranks (").click()
     reach_by_keyboard(page)
     watched.require_peace(http)
+
+
+def open_a_host_behind_the_first_page(page: Page) -> None:
+    """That of the slow rank, by its link in the list."""
+    host = SLOW // RANKS_OF_HOST
+    page.get_by_role("link", name="hosts (").click()
+    for before in range(host // 100):
+        page.get_by_role("button", name="Next").click()
+        expect(page.get_by_role("navigation", name="Pages of hosts")).to_contain_text(f"{100 * before + 101} to ")
+    page.get_by_role("link", name=f"node-{host}", exact=True).click()
+    expect(page.get_by_role("heading", name=f"Host node-{host}")).to_be_visible()
+    ranks = page.get_by_role("table", name="Ranks").get_by_role("row")
+    expect(ranks).to_have_count(1 + RANKS_OF_HOST)
+    expect(ranks.filter(has=page.get_by_role("link", name=str(SLOW)))).to_contain_text(f"node-{host}")
+    require_clean(page)
 
 
 def reach_by_keyboard(page: Page) -> None:

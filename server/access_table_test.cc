@@ -429,10 +429,13 @@ struct RouteRow {
 
 const std::map<std::string, RouteRow>& Routes() {
   static const std::map<std::string, RouteRow> routes = {
+      {"GET /api/v1/rights", {kTokens}},
       {"GET /api/v1/jobs", {kTokens}},
       {"GET /api/v1/jobs/*", {kViewers, "/api/v1/jobs/train?tenant=team"}},
       {"GET /api/v1/jobs/*/metrics", {kViewers, "/api/v1/jobs/train/metrics?tenant=team"}},
       {"POST /api/v1/jobs/*/abort", {kControllers, "/api/v1/jobs/train/abort?tenant=team"}},
+      // It is not elastic.
+      {"POST /api/v1/jobs/*/drain", {kControllers, "/api/v1/jobs/train/drain?tenant=team&rank=0", 409}},
       {"GET /api/v1/jobs/*/checkpoint", {kViewers, "/api/v1/jobs/train/checkpoint?tenant=team"}},
       {"POST /api/v1/jobs/*/checkpoint", {kControllers, "/api/v1/jobs/train/checkpoint?tenant=team"}},
       {"GET /api/v1/jobs/*/hang", {kViewers, "/api/v1/jobs/train/hang?tenant=team"}},

@@ -358,7 +358,7 @@ TEST_F(CoordinatorHttpTest, AGreatTimelineIsLeftToTheCommand) {
 TEST_F(CoordinatorHttpTest, AFormOfAnotherSiteChangesNothing) {
   Start();
   const auto workers = Train("mnist", 1);
-  for (const char* what : {"timeline?record=on", "stacks", "abort"}) {
+  for (const char* what : {"timeline?record=on", "stacks", "abort", "drain?rank=0"}) {
     const Response refused = Post(absl::StrCat("/api/v1/jobs/mnist/", what), "http://elsewhere:7071");
     EXPECT_EQ(refused.result_int(), 403u) << what;
     EXPECT_THAT(refused.body(), HasSubstr("this request came from another site")) << what;

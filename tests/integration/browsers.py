@@ -102,6 +102,43 @@ def confirm_by_keys(coordinator: Coordinator, button: Locator, sure: Locator, wa
     page.keyboard.press("Enter")
 
 
+def give_reason_by_keys(coordinator: Coordinator, button: Locator, warning: str, reason: str) -> None:
+    """Presses a button that asks for a reason, gives up at its warning, and presses it again, without a reason first.
+    Nothing may have been changed before the reason was given."""
+    page = button.page
+    before = audited(coordinator)
+    button.press("Enter", timeout=PATIENCE_MS)
+    field = page.get_by_label("Reason")
+    expect(field).to_be_focused()
+    expect(page.locator(".confirm")).to_contain_text(warning)
+    require_clean(page)
+    page.keyboard.press("Escape")
+    expect(button).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(field).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(field).to_be_focused()  # the browser asks for the reason
+    assert audited(coordinator) == before, "nothing was done yet"
+    page.keyboard.type(reason)
+    page.keyboard.press("Enter")
+
+
+def make_token(coordinator: Coordinator, role: str, directory: pathlib.Path) -> str:
+    """A new one of the tenant default."""
+    path = directory / f"{role}-{len(list(directory.glob(f'{role}-*')))}"
+    words = ("token", "create", "--tenant", "default", "--role", role, "--out", str(path))
+    subprocess.check_call([str(harness.CLI), *words, *coordinator.options()], timeout=60)
+    return path.read_text(encoding="utf-8").strip()
+
+
+def sign_in_anew(page: Page, http: str, token: str, place: str = "") -> None:
+    """Without the session of before. The page knows the token's rights on return."""
+    page.context.clear_cookies()
+    page.goto(f"http://{http}/login")
+    with page.expect_response(re.compile("/api/v1/rights$")):
+        sign_in(page, http, token, place)
+
+
 def require_axe(page: Page) -> None:
     """Fails with what axe finds: WCAG 2.1, A and AA, and its best practices; in light and in dark."""
     page.evaluate(AXE.read_text(encoding="utf-8"))

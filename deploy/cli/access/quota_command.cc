@@ -12,6 +12,7 @@
 #include "deploy/cli/text/text_table.h"
 #include "deploy/launcher/environment/options.h"
 #include "nlohmann/json.hpp"
+#include "web/access_json.h"
 #include "web/job_json.h"
 
 namespace farandole {
@@ -25,16 +26,6 @@ constexpr int kWrongCommandLine = 2;
 int Report(const absl::Status& status, std::ostream& err) {
   err << "farandole quota: " << status.message() << "\n";
   return absl::IsInvalidArgument(status) ? kWrongCommandLine : kFailed;
-}
-
-Json QuotaJson(const v1::TenantSummary& tenant) {
-  return Json{{"tenant", tenant.tenant()},
-              {"max_jobs", tenant.max_jobs()},
-              {"max_workers", tenant.max_workers()},
-              {"max_store_bytes", tenant.max_store_bytes()},
-              {"cohort", tenant.cohort()},
-              {"weight", tenant.weight()},
-              {"borrow", tenant.borrow()}};
 }
 
 }  // namespace
@@ -76,13 +67,7 @@ int ShowQuotas(const QuotaCommandOptions& options, std::ostream& out, std::ostre
   std::vector<std::vector<std::string>> rows;
   for (const v1::TenantSummary& tenant : *tenants) {
     if (!options.tenant.empty() && tenant.tenant() != options.tenant) continue;
-    Json json = QuotaJson(tenant);
-    json["jobs"] = tenant.jobs();
-    json["workers"] = tenant.workers();
-    json["store_bytes"] = tenant.store_bytes();
-    json["queued_jobs"] = tenant.queued_jobs();
-    json["queued_workers"] = tenant.queued_workers();
-    array.push_back(std::move(json));
+    array.push_back(TenantJson(tenant));
     const bool has_cohort = !tenant.cohort().empty();
     rows.push_back({tenant.tenant(), absl::StrCat(tenant.jobs(), "/", tenant.max_jobs()),
                     absl::StrCat(tenant.workers(), "/", tenant.max_workers()),

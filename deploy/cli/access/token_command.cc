@@ -8,11 +8,9 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/coordinators/coordinator_session.h"
@@ -21,6 +19,7 @@
 #include "deploy/launcher/environment/options.h"
 #include "deploy/launcher/process/private_file.h"
 #include "nlohmann/json.hpp"
+#include "web/access_json.h"
 #include "web/job_json.h"
 
 namespace farandole {
@@ -38,10 +37,6 @@ int Report(const absl::Status& status, std::ostream& err, absl::string_view comm
   return absl::IsInvalidArgument(status) ? kWrongCommandLine : kFailed;
 }
 
-std::string RoleText(v1::Role role) {
-  return absl::StrReplaceAll(absl::AsciiStrToLower(v1::Role_Name(role)), {{"_", "-"}});
-}
-
 absl::StatusOr<v1::Role> ParseRole(const std::string& text) {
   std::string known;
   for (int role = v1::VIEWER; role <= v1::ROOT; ++role) {
@@ -56,24 +51,6 @@ absl::StatusOr<v1::Role> ParseRole(const std::string& text) {
 absl::Status CheckOutFile(const std::string& path) {
   if (path.empty() || access(path.c_str(), F_OK) != 0) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("--out ", path, " is there already"));
-}
-
-Json TokenJson(const v1::Token& token) {
-  Json json;
-  json["id"] = token.id();
-  json["tenant"] = token.tenant();
-  json["role"] = RoleText(token.role());
-  json["label"] = token.label();
-  json["created_unix_ms"] = token.created_unix_ms();
-  json["renewed_unix_ms"] = token.renewed_unix_ms();
-  json["expires_unix_ms"] = token.expires_unix_ms();
-  json["last_used_unix_ms"] = token.last_used_unix_ms();
-  json["made_with"] = token.made_with();
-  json["revoked_unix_ms"] = token.revoked_unix_ms();
-  json["overlap_ends_unix_ms"] = token.overlap_ends_unix_ms();
-  json["is_start_token"] = token.is_start_token();
-  json["ended"] = token.ended();
-  return json;
 }
 
 // Tells a new text of a token: to a file, or alone on a line of stdout, so that a script may take it.
@@ -245,15 +222,7 @@ int ListTenants(const TokenCommandOptions& options, absl::Time now, std::ostream
   Json array = Json::array();
   std::vector<std::vector<std::string>> rows;
   for (const v1::TenantSummary& tenant : *tenants) {
-    array.push_back(Json{{"tenant", tenant.tenant()},
-                         {"jobs", tenant.jobs()},
-                         {"max_jobs", tenant.max_jobs()},
-                         {"workers", tenant.workers()},
-                         {"max_workers", tenant.max_workers()},
-                         {"store_bytes", tenant.store_bytes()},
-                         {"max_store_bytes", tenant.max_store_bytes()},
-                         {"tokens", tenant.tokens()},
-                         {"created_unix_ms", tenant.created_unix_ms()}});
+    array.push_back(TenantJson(tenant));
     rows.push_back({tenant.tenant(), absl::StrCat(tenant.jobs(), "/", tenant.max_jobs()),
                     absl::StrCat(tenant.workers(), "/", tenant.max_workers()),
                     absl::StrCat(ShowSize(tenant.store_bytes()), "/", ShowSize(tenant.max_store_bytes())),

@@ -65,6 +65,13 @@ HttpReply FileReply(const std::string& content_type, const std::string& name) {
   return reply;
 }
 
+Access AccessOf(const HttpIdentity& identity) {
+  Access access{identity.tenant, static_cast<v1::Role>(identity.role), identity.token_id};
+  access.signer = identity.signer;
+  access.subject = identity.subject;
+  return access;
+}
+
 Access ReaderOf(const HttpIdentity& identity) {
   return {identity.tenant, identity.access >= HttpAccess::kAllTenants ? v1::AUDITOR : v1::VIEWER};
 }
@@ -84,9 +91,7 @@ absl::StatusOr<v1::JobSummary> FindJob(const JobRegistry* registry, const JobKey
 absl::StatusOr<JobAction> AdmitCall(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity,
                                     Right right, absl::string_view path) {
   if (IsFromElsewhere(request)) return absl::PermissionDeniedError("this request came from another site");
-  Access access{identity.tenant, static_cast<v1::Role>(identity.role), identity.token_id};
-  access.signer = identity.signer;
-  access.subject = identity.subject;
+  const Access access = AccessOf(identity);
   if (!Has(access.role, right))
     return absl::PermissionDeniedError(absl::StrCat(access.Text(), " may not ", Describe(right)));
   if (absl::Status pace = router->TakePace(access, right); !pace.ok()) return pace;

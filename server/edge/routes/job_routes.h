@@ -28,6 +28,8 @@ HttpReply Reply200(const nlohmann::ordered_json& json);
 // A file that the browser keeps under this name.
 HttpReply FileReply(const std::string& content_type, const std::string& name);
 
+// The owner of the caller's token, with the rights of its role.
+Access AccessOf(const HttpIdentity& identity);
 // As which a caller looks at jobs.
 Access ReaderOf(const HttpIdentity& identity);
 // The job of /api/v1/jobs/NAME[/...], for one who looks. Errors: CallRouter::KeyFor's and TakePace's.

@@ -17,6 +17,7 @@
 #include "base/job_state.h"
 #include "nlohmann/json.hpp"
 #include "server/edge/pages/page.h"
+#include "server/edge/routes/access_routes.h"
 #include "server/edge/routes/action_routes.h"
 #include "server/edge/routes/file_places.h"
 #include "server/edge/routes/hang_routes.h"
@@ -286,6 +287,7 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
                     [events](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
                       answer(events->Open(request, identity));
                     }});
+  for (HttpRoute& route : AccessRoutes(router)) routes.push_back(std::move(route));
   for (HttpRoute& route : ActionRoutes(router, sources.registry)) routes.push_back(std::move(route));
   for (HttpRoute& route : HangRoutes(router, sources.registry, {files, pages.whole_jobs}))
     routes.push_back(std::move(route));

@@ -30,7 +30,7 @@ struct MonitorSources {
 //   GET /api/v1/jobs/NAME/metrics        what its programs have logged (web/logged_text.h); format=csv, name= (again
 //                                        and again) choose
 //   GET /api/v1/events                   what changes, as server-sent events (live_events.h)
-// and those of action_routes.h, hang_routes.h and timeline_routes.h.
+// and those of access_routes.h, action_routes.h, hang_routes.h and timeline_routes.h.
 // 429 with Retry-After: the caller's tenant looks faster than it may, or replies to others of its callers are under way
 // that are as many, or as long, as they may be.
 // The fields are those of web/job_json.h; an error is {"error": SENTENCE} with the status that its code comes nearest

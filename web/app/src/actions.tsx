@@ -1,57 +1,16 @@
 // The buttons of a running job, for callers whose token allows it: they read its stacks, record its timeline, and ask its
 // program for a checkpoint.
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { show } from "./address";
 import { act, askJson, pathOf, type Job, type Timeline, type WantedCheckpoint } from "./api";
 import { useAsking } from "./asking";
+import { Confirmed } from "./confirm";
 import { ago, clock, count, plural } from "./format";
 import { askStacks } from "./hang";
 import type { JobProps } from "./job";
 import { hasChanged, useLoad } from "./load";
 import { Show } from "./parts";
-
-interface ConfirmedProps {
-  readonly name: string;
-  // Says what the button does to the job.
-  readonly question: string;
-  readonly onConfirm: () => void;
-}
-
-// A button that asks before it acts.
-export function Confirmed({ name, question, onConfirm }: ConfirmedProps): JSX.Element {
-  const [isAsking, setAsking] = useState(false);
-  const yes = useRef<HTMLButtonElement>(null);
-  const opener = useRef<HTMLButtonElement>(null);
-  const wasAsking = useRef(false);
-  useEffect(() => {
-    if (isAsking) yes.current?.focus();
-    else if (wasAsking.current) opener.current?.focus();
-    wasAsking.current = isAsking;
-  }, [isAsking]);
-  if (!isAsking) {
-    return (
-      <button type="button" ref={opener} onClick={() => setAsking(true)}>
-        {name}
-      </button>
-    );
-  }
-  const confirm = (): void => {
-    setAsking(false);
-    onConfirm();
-  };
-  return (
-    <span class="confirm" role="group" aria-label={name} onKeyDown={(event) => event.key === "Escape" && setAsking(false)}>
-      <span>{question} </span>
-      <button type="button" ref={yes} onClick={confirm}>
-        {`Yes: ${name.toLowerCase()}`}
-      </button>{" "}
-      <button type="button" onClick={() => setAsking(false)}>
-        No
-      </button>
-    </span>
-  );
-}
 
 export function Actions({ job, ...props }: JobProps & { job: Job }): JSX.Element {
   return (

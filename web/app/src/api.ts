@@ -43,6 +43,16 @@ export interface JobList {
   jobs: Summary[];
 }
 
+// Of the caller's token.
+export interface Rights {
+  who: string;
+  tenant: string;
+  role: string;
+  sees_all_tenants: boolean;
+  // A launcher's token: those that were launched with it.
+  may_end_jobs: boolean;
+}
+
 export interface Measured {
   seconds: number;
   steps: number;

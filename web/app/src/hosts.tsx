@@ -1,7 +1,8 @@
 // The hosts of a job with their network, and one host with its ranks.
 import type { JSX } from "preact";
 import { setQuery, show } from "./address";
-import { askJson, viewOf, type Host, type Hosts as HostList } from "./api";
+import { askJson, viewOf, type Host, type Hosts as HostList, type Job } from "./api";
+import { DrainHost } from "./departures";
 import { bytes, count, percent } from "./format";
 import type { JobProps } from "./job";
 import { isAbout, useLoad } from "./load";
@@ -52,7 +53,7 @@ export function Hosts({ tenant, name, address }: JobProps): JSX.Element {
   );
 }
 
-export function HostPage({ tenant, name, address, host: id }: JobProps & { host: string }): JSX.Element {
+export function HostPage({ tenant, name, address, job, host: id }: JobProps & { job: Job; host: string }): JSX.Element {
   const loaded = useLoad<HostList>(
     `${tenant}/${name}/host/${id}`,
     () => askJson(viewOf(tenant, name, "hosts", { host: id })),
@@ -77,6 +78,7 @@ export function HostPage({ tenant, name, address, host: id }: JobProps & { host:
               <div><dt>sent</dt><dd>{rate(host.sent_bytes_per_second)}</dd></div>
               <div><dt>retransmits this epoch</dt><dd>{host.retransmits === undefined ? "–" : count(host.retransmits)}</dd></div>
             </dl>
+            <DrainHost tenant={tenant} name={name} job={job} host={host} />
             <h3>Its ranks</h3>
             <WorkerTable tenant={tenant} name={name} address={address} host={id} />
           </section>

@@ -5,6 +5,7 @@ import { askJson, viewOf, type Blocker, type Checkpoints as CheckpointList, type
 import { Actions } from "./actions";
 import { CheckpointTable, Checkpoints } from "./checkpoints";
 import { Collectives } from "./collectives";
+import { EndJob } from "./departures";
 import { ago, bytes, clock, count, percent, plural } from "./format";
 import { HangPage } from "./hang";
 import { HostPage, Hosts } from "./hosts";
@@ -57,8 +58,8 @@ export function JobPage({ address }: { address: Address }): JSX.Element {
                 </a>
               ))}
             </nav>
-            {part === "rank" && <RankPage {...props} rank={detail ?? ""} />}
-            {part === "host" && <HostPage {...props} host={detail ?? ""} />}
+            {part === "rank" && <RankPage {...props} job={job} rank={detail ?? ""} />}
+            {part === "host" && <HostPage {...props} job={job} host={detail ?? ""} />}
             {part !== "rank" && part !== "host" && <Part tab={tab} job={job} props={props} />}
           </>
         )}
@@ -152,6 +153,7 @@ function Overview({ job, props }: { job: Job; props: JobProps }): JSX.Element {
       <Facts job={job} />
       <Actions {...props} job={job} />
       <LatestCheckpoints {...props} />
+      <EndJob {...props} job={job} />
     </>
   );
 }

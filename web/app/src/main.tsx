@@ -9,6 +9,7 @@ import { JobPage } from "./job";
 import { Jobs } from "./jobs";
 import { connect, useConnection } from "./live";
 import { Empty } from "./parts";
+import { RightsProvider, useLoadedRights } from "./rights";
 
 const THEMES = ["auto", "light", "dark"] as const;
 type Theme = (typeof THEMES)[number];
@@ -108,9 +109,10 @@ function App(): JSX.Element {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, []);
+  const rights = useLoadedRights();
   const licenses = document.querySelector<HTMLMetaElement>("meta[name=farandole-licenses]")?.content;
   return (
-    <>
+    <RightsProvider value={rights}>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.querySelector<HTMLElement>("h1")?.focus(); }}>
         To the content
       </a>
@@ -141,7 +143,7 @@ function App(): JSX.Element {
       <footer>
         <a href={licenses}>Licences of what this page uses</a>
       </footer>
-    </>
+    </RightsProvider>
   );
 }
 

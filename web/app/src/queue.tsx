@@ -2,8 +2,10 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { act, type Job } from "./api";
+import { useRights } from "./rights";
 
-export function GiveUp({ job }: { job: Job }): JSX.Element {
+export function GiveUp({ job }: { job: Job }): JSX.Element | null {
+  const rights = useRights();
   const [reason, setReason] = useState("");
   const [answer, setAnswer] = useState("");
   const send = async (event: Event): Promise<void> => {
@@ -15,6 +17,7 @@ export function GiveUp({ job }: { job: Job }): JSX.Element {
       setAnswer(String((refusal as Error).message));
     }
   };
+  if (!rights?.may_end_jobs) return null;
   return (
     <form class="give-up" onSubmit={send}>
       <label>

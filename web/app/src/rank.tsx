@@ -1,14 +1,15 @@
 // One rank: what it does now, and its last hour.
 import type { JSX } from "preact";
 import { show } from "./address";
-import { askJson, viewOf, type Rank, type RankHistory, type SectionTime, type Worker } from "./api";
+import { askJson, viewOf, type Job, type Rank, type RankHistory, type SectionTime, type Worker } from "./api";
 import { Chart } from "./chart";
+import { DrainRank } from "./departures";
 import { bytes, count, duration, milliseconds, percent } from "./format";
 import type { JobProps } from "./job";
 import { isAbout, useLoad } from "./load";
 import { Show, Shares, State } from "./parts";
 
-export function RankPage({ tenant, name, rank }: JobProps & { rank: string }): JSX.Element {
+export function RankPage({ tenant, name, job, rank }: JobProps & { job: Job; rank: string }): JSX.Element {
   const loaded = useLoad<Rank>(
     `${tenant}/${name}/rank/${rank}`,
     () => askJson(viewOf(tenant, name, "rank", { rank })),
@@ -22,6 +23,7 @@ export function RankPage({ tenant, name, rank }: JobProps & { rank: string }): J
           <>
             <Now worker={worker} host={show(["jobs", tenant, name, "host", worker.host_id])} />
             {history && history.sections.length > 0 && <Sections of={history.sections} />}
+            <DrainRank tenant={tenant} name={name} job={job} worker={worker} />
             {history && history.at_unix_ms.length > 1 ? (
               <Hour history={history} />
             ) : (

@@ -430,6 +430,10 @@ struct RouteRow {
 const std::map<std::string, RouteRow>& Routes() {
   static const std::map<std::string, RouteRow> routes = {
       {"GET /api/v1/rights", {kTokens}},
+      {"GET /api/v1/queue", {kTokens}},
+      {"GET /api/v1/tenants", {kTokens}},
+      {"GET /api/v1/tokens", {kAllAdmins}},
+      {"GET /api/v1/audit", {kAllAdmins}},
       {"GET /api/v1/jobs", {kTokens}},
       {"GET /api/v1/jobs/*", {kViewers, "/api/v1/jobs/train?tenant=team"}},
       {"GET /api/v1/jobs/*/metrics", {kViewers, "/api/v1/jobs/train/metrics?tenant=team"}},

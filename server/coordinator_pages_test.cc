@@ -1,5 +1,7 @@
-// Pages of the dashboard beside those of jobs: rights, and workers that are to leave.
+// The dashboard's pages beside those of jobs: rights, workers that are to leave, the queue, tenants, tokens, the audit
+// log.
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -20,6 +22,7 @@ namespace {
 namespace http = boost::beast::http;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 using Response = HttpResponse;
 
@@ -80,6 +83,35 @@ class CoordinatorPagesTest : public CoordinatorFixture {
     return found;
   }
 
+  // Has a launch wait.
+  void Enqueue(const std::string& job, const std::string& token) {
+    v1::CreateJobRequest request;
+    request.set_job(job);
+    request.mutable_launch()->set_nonce(absl::StrCat("0123456789abcdef", ++made_));
+    request.mutable_launch()->set_who("a test");
+    request.set_most_workers(3);
+    request.set_may_wait(true);
+    const auto queued = ClientOf(token).CreateJob(request);
+    ASSERT_TRUE(queued.ok()) << queued.status();
+    ASSERT_TRUE(queued->has_queue());
+  }
+  void SetCohort(const std::string& tenant, const std::string& cohort) {
+    v1::SetQuotaRequest request;
+    request.set_tenant(tenant);
+    request.set_cohort(cohort);
+    request.set_idempotency_key(absl::StrCat("cohort ", ++made_));
+    ASSERT_TRUE(Client().SetQuota(request).ok());
+  }
+  // The values of a field of all rows.
+  static std::vector<std::string> Each(const Json& rows, const char* field) {
+    std::vector<std::string> values;
+    for (const Json& row : rows) {
+      const Json& value = row[field];
+      values.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+    }
+    return values;
+  }
+
   int made_ = 0;
 };
 
@@ -89,13 +121,19 @@ TEST_F(CoordinatorPagesTest, ATokenIsToldItsRights) {
   const Json root = Read("/api/v1/rights", coordinator_->token());
   EXPECT_EQ(root["role"], "root");
   EXPECT_EQ(root["sees_all_tenants"], true);
-  EXPECT_EQ(root["may_end_jobs"], true);
+  for (const char* may : {"end_jobs", "manage_tokens", "manage_tenants", "read_audit", "see_metrics"})
+    EXPECT_EQ(root[absl::StrCat("may_", may)], true) << may;
   const Json viewer = Read("/api/v1/rights", TokenOf(team, v1::VIEWER));
   EXPECT_EQ(viewer["role"], "viewer");
   EXPECT_EQ(viewer["tenant"], "team");
   EXPECT_THAT(viewer["who"].get<std::string>(), HasSubstr("(viewer of tenant team)"));
   EXPECT_EQ(viewer["sees_all_tenants"], false);
-  EXPECT_EQ(viewer["may_end_jobs"], false);
+  for (const char* may : {"end_jobs", "manage_tokens", "manage_tenants", "read_audit", "see_metrics"})
+    EXPECT_EQ(viewer[absl::StrCat("may_", may)], false) << may;
+  const Json admin = Read("/api/v1/rights", team);
+  EXPECT_EQ(admin["may_manage_tokens"], true);
+  EXPECT_EQ(admin["may_read_audit"], true);
+  EXPECT_EQ(admin["may_manage_tenants"], false);
   EXPECT_EQ(Read("/api/v1/rights", TokenOf(team, v1::LAUNCHER))["may_end_jobs"], true);
   const Json auditor = Read("/api/v1/rights", TokenOf(coordinator_->token(), v1::AUDITOR));
   EXPECT_EQ(auditor["sees_all_tenants"], true);
@@ -156,6 +194,189 @@ TEST_F(CoordinatorPagesTest, AnotherLaunchersWorkersAndOtherTenantsAreNotDrained
   }
   EXPECT_EQ(Read("/api/v1/jobs/train?view=page", team)["states"], (Json{{"live", 2}}));
   EXPECT_EQ(Post(drain, launcher).result_int(), 200u);
+}
+
+TEST_F(CoordinatorPagesTest, LaunchesThatWaitAreListedInTheOrderOfTheirPools) {
+  options_.queue.silence = absl::Hours(1);
+  Start();
+  const std::string alone = MakeTenant("alone", 1, 3), one = MakeTenant("one", 1, 3), two = MakeTenant("two", 1, 3);
+  SetCohort("one", "research");
+  SetCohort("two", "research");
+  std::vector<std::vector<std::unique_ptr<TestWorker>>> running;
+  for (const std::string& tenant : {alone, one, two}) running.push_back(Train("runs", 1, tenant));
+  Enqueue("second", two);
+  Enqueue("third", one);
+  Enqueue("first", alone);
+
+  const Json all = Read("/api/v1/queue", TokenOf(coordinator_->token(), v1::AUDITOR));
+  EXPECT_EQ(all["found"], 3);
+  EXPECT_THAT(Each(all["queue"], "pool"), ElementsAre("alone", "research", "research"));
+  EXPECT_THAT(Each(all["queue"], "job"), ElementsAre("first", "second", "third"));
+  EXPECT_THAT(Each(all["queue"], "position"), ElementsAre("1", "1", "2"));
+  EXPECT_EQ(all["queue"][2]["length"], 2);
+  EXPECT_EQ(all["queue"][2]["workers"], 3);
+  EXPECT_EQ(all["queue"][2]["tenant"], "one");
+  EXPECT_GT(all["queue"][2]["since_unix_ms"], 0);
+  EXPECT_THAT(all["queue"][0]["reason"].get<std::string>(), HasSubstr("tenant alone runs 1 jobs, its quota is 1"));
+  const Json later = Read("/api/v1/queue?offset=1&limit=1", coordinator_->token());
+  EXPECT_EQ(later["found"], 3);
+  EXPECT_THAT(Each(later["queue"], "job"), ElementsAre("second"));
+  // Of a cohort each tenant sees its own, at its place among all.
+  const Json own = Read("/api/v1/queue", TokenOf(one, v1::VIEWER));
+  EXPECT_EQ(own["found"], 1);
+  EXPECT_THAT(Each(own["queue"], "job"), ElementsAre("third"));
+  EXPECT_EQ(own["queue"][0]["position"], 2);
+  EXPECT_THAT(Get("/api/v1/queue", one).body(), Not(HasSubstr("second")));
+}
+
+TEST_F(CoordinatorPagesTest, TenantsAreShownWithTheirQuotasToThoseWhoMaySeeThem) {
+  options_.queue.silence = absl::Hours(1);
+  Start();
+  const std::string team = MakeTenant("team", 1, 3), other = MakeTenant("other");
+  const auto workers = Train("runs", 2, team);
+  Enqueue("waits", team);
+  const Json all = Read("/api/v1/tenants", coordinator_->token());
+  EXPECT_THAT(Each(all["tenants"], "tenant"), ElementsAre("default", "other", "team"));
+  const Json& row = all["tenants"][2];
+  EXPECT_EQ(row["jobs"], 1);
+  EXPECT_EQ(row["max_jobs"], 1);
+  EXPECT_EQ(row["workers"], 2);
+  EXPECT_EQ(row["max_workers"], 3);
+  EXPECT_EQ(row["queued_jobs"], 1);
+  EXPECT_EQ(row["queued_workers"], 3);
+  EXPECT_EQ(row["tokens"], 1);
+  EXPECT_THAT(Each(Read("/api/v1/tenants?search=TEA", coordinator_->token())["tenants"], "tenant"),
+              ElementsAre("team"));
+  EXPECT_THAT(Each(Read("/api/v1/tenants?offset=1&limit=1", coordinator_->token())["tenants"], "tenant"),
+              ElementsAre("other"));
+  for (const v1::Role role : {v1::VIEWER, v1::LAUNCHER, v1::OPERATOR}) {
+    const Json own = Read("/api/v1/tenants", TokenOf(team, role));
+    EXPECT_EQ(own["found"], 1);
+    EXPECT_THAT(Each(own["tenants"], "tenant"), ElementsAre("team"));
+  }
+  EXPECT_EQ(Read("/api/v1/tenants", TokenOf(coordinator_->token(), v1::AUDITOR))["found"], 3);
+}
+
+TEST_F(CoordinatorPagesTest, TokensAreShownToAdminsAndNeverTheirTexts) {
+  Start();
+  const std::string root = coordinator_->token(), team = MakeTenant("team");
+  const std::string viewer = TokenOf(team, v1::VIEWER, "for the wall");
+  const Response shown = Get("/api/v1/tokens", team);
+  EXPECT_EQ(shown.result_int(), 200u);
+  const Json own = Json::parse(shown.body());
+  EXPECT_EQ(own["found"], 2);
+  EXPECT_THAT(Each(own["tokens"], "role"), ElementsAre("admin", "viewer"));
+  EXPECT_THAT(Each(own["tokens"], "tenant"), ElementsAre("team", "team"));
+  EXPECT_EQ(own["tokens"][1]["label"], "for the wall");
+  EXPECT_EQ(own["tokens"][1]["made_with"], own["tokens"][0]["id"]);
+  EXPECT_EQ(own["tokens"][1]["ended"], "");
+  const Response all = Get("/api/v1/tokens?limit=500", root);
+  for (const std::string& token : {root, team, viewer}) {
+    const std::string secret = token.substr(token.rfind('_') + 1);
+    ASSERT_GT(secret.size(), 16u);
+    EXPECT_THAT(shown.body() + all.body(), Not(HasSubstr(secret)));
+    EXPECT_THAT(Get("/api/v1/audit", root).body(), Not(HasSubstr(secret)));
+  }
+  for (const v1::Role role : {v1::VIEWER, v1::LAUNCHER, v1::OPERATOR}) {
+    const Response refused = Get("/api/v1/tokens", TokenOf(team, role));
+    EXPECT_EQ(refused.result_int(), 403u);
+    EXPECT_THAT(refused.body(), HasSubstr("may not manage tokens"));
+  }
+  EXPECT_EQ(Get("/api/v1/tokens", TokenOf(root, v1::AUDITOR)).result_int(), 403u);
+  EXPECT_EQ(Get("/api/v1/tokens?tenant=default", team).result_int(), 403u);
+  v1::RevokeTokenRequest revoke;
+  revoke.set_id(own["tokens"][1]["id"]);
+  revoke.set_idempotency_key("revoke");
+  ASSERT_TRUE(ClientOf(team).RevokeToken(revoke).ok());
+  EXPECT_THAT(Read("/api/v1/tokens?tenant=team", root)["tokens"][1]["ended"].get<std::string>(), HasSubstr("revoked"));
+}
+
+TEST_F(CoordinatorPagesTest, PagesOfTokensGoOverAllTenants) {
+  Start();
+  const std::string root = coordinator_->token();
+  std::vector<std::string> wanted = {"default"};
+  for (const char* name : {"a", "b", "c"}) {
+    const std::string admin = MakeTenant(name);
+    for (int i = 0; i < 3; ++i) TokenOf(admin, v1::VIEWER);
+    wanted.insert(wanted.end(), 4, name);
+  }
+  std::sort(wanted.begin(), wanted.end());
+  for (const size_t limit : {1u, 2u, 3u, 4u, 5u, 13u, 20u}) {
+    std::vector<std::string> tenants, ids;
+    for (size_t offset = 0; offset < wanted.size(); offset += limit) {
+      const Json page = Read(absl::StrCat("/api/v1/tokens?offset=", offset, "&limit=", limit), root);
+      EXPECT_EQ(page["found"], wanted.size());
+      EXPECT_LE(page["tokens"].size(), limit);
+      for (const std::string& tenant : Each(page["tokens"], "tenant")) tenants.push_back(tenant);
+      for (const std::string& id : Each(page["tokens"], "id")) ids.push_back(id);
+    }
+    EXPECT_EQ(tenants, wanted) << limit;
+    std::sort(ids.begin(), ids.end());
+    EXPECT_EQ(std::unique(ids.begin(), ids.end()), ids.end()) << limit;
+  }
+  EXPECT_EQ(Read("/api/v1/tokens?offset=99", root)["tokens"], Json::array());
+  EXPECT_EQ(Read("/api/v1/tokens?tenant=nobody", root)["found"], 0);
+}
+
+TEST_F(CoordinatorPagesTest, TheAuditLogIsForRootAndOfATenantForItsAdmin) {
+  Start();
+  const std::string root = coordinator_->token(), team = MakeTenant("team"), other = MakeTenant("other");
+  const std::string launcher = TokenOf(team, v1::LAUNCHER);
+  const auto workers = Train("mnist", 1, launcher);
+  EXPECT_EQ(Post("/api/v1/jobs/mnist/abort", launcher, "enough").result_int(), 200u);
+  TokenOf(other, v1::VIEWER);
+  const std::string default_admin = TokenOf(root, v1::ADMIN);
+
+  const Json all = Read("/api/v1/audit", root);
+  EXPECT_EQ(all["is_kept"], true);
+  EXPECT_EQ(all["next"], "");
+  EXPECT_THAT(Each(all["lines"], "method"),
+              ElementsAre("AccessService.CreateToken", "AccessService.CreateToken", "POST /api/v1/jobs/*/abort",
+                          "AccessService.CreateToken", "AdminService.CreateTenant", "AdminService.CreateTenant"));
+  EXPECT_EQ(all["lines"][2]["target"], "job team/mnist");
+  EXPECT_EQ(all["lines"][2]["outcome"], "allowed");
+  EXPECT_FALSE(all["lines"][0].contains("prev")) << "for `farandole audit verify`";
+  const Json own = Read("/api/v1/audit", team);
+  EXPECT_THAT(Each(own["lines"], "method"), ElementsAre("POST /api/v1/jobs/*/abort", "AccessService.CreateToken"));
+  for (const Json& line : own["lines"]) EXPECT_EQ(line["principal"]["tenant"], "team");
+  // Root's tokens are of the tenant "default", and its changes are not that tenant's.
+  EXPECT_EQ(Read("/api/v1/audit", default_admin)["lines"], Json::array());
+
+  EXPECT_EQ(Get("/api/v1/audit?chain=denials", launcher).result_int(), 403u);
+  const Json denials = Read("/api/v1/audit?chain=denials", root);
+  EXPECT_THAT(Each(denials["lines"], "method"), ElementsAre("GET /api/v1/audit"));
+  EXPECT_EQ(Get("/api/v1/audit?chain=denials", team).result_int(), 403u);
+  for (const std::string& refused : {TokenOf(team, v1::VIEWER), TokenOf(team, v1::OPERATOR), launcher,
+                                     TokenOf(root, v1::AUDITOR), TokenOf(root, v1::CLUSTER_OPERATOR)}) {
+    const Response answer = Get("/api/v1/audit", refused);
+    EXPECT_EQ(answer.result_int(), 403u);
+    EXPECT_THAT(answer.body(), HasSubstr("may not read the audit log"));
+  }
+  EXPECT_EQ(Get("/api/v1/audit?chain=else", root).result_int(), 400u);
+  EXPECT_EQ(Get("/api/v1/audit?before=else", root).result_int(), 400u);
+}
+
+TEST_F(CoordinatorPagesTest, APartOfTheAuditLogHasABoundAndGoesOn) {
+  Start();
+  const std::string root = coordinator_->token(), team = MakeTenant("team");
+  for (int i = 0; i < 150; ++i) TokenOf(i % 2 == 0 ? root : team, v1::VIEWER);
+  const Json first = Read("/api/v1/audit", root);
+  EXPECT_EQ(first["lines"].size(), 100u);
+  const Json rest = Read(absl::StrCat("/api/v1/audit?before=", first["next"].get<std::string>()), root);
+  EXPECT_EQ(rest["lines"].size(), 51u);
+  EXPECT_EQ(rest["next"], "");
+  EXPECT_EQ(rest["lines"][0]["seq"].get<int>() + 1, first["lines"][99]["seq"].get<int>());
+  const Json own = Read("/api/v1/audit", team);
+  EXPECT_EQ(own["lines"].size(), 75u);
+  EXPECT_EQ(own["next"], "");
+}
+
+TEST_F(CoordinatorPagesTest, WithoutAStateDirectoryThereIsNoAuditLog) {
+  options_.state_dir = "";
+  Start();
+  const Json audit = Read("/api/v1/audit", coordinator_->token());
+  EXPECT_EQ(audit["is_kept"], false);
+  EXPECT_EQ(audit["lines"], Json::array());
 }
 
 }  // namespace

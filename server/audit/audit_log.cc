@@ -61,6 +61,7 @@ std::string AddressOf(const std::string& peer) { return peer.substr(0, peer.rfin
 absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& directory) {
   std::unique_ptr<AuditLog> log(new AuditLog());
   if (directory.empty()) return log;
+  log->directory_ = directory;
   AuditChain::Bounds bounds;
   bounds.is_synced = true;
   absl::StatusOr<AuditChain> changes = AuditChain::Open(directory, kChanges, bounds);

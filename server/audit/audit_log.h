@@ -57,6 +57,9 @@ class AuditLog {
   // Writes what is counted.
   ~AuditLog();
 
+  // That of its chains, for those who read them; "": nothing is kept.
+  const std::string& directory() const { return directory_; }
+
   // Before a change is carried out: its line is durable on return. Otherwise the change must not be made:
   //   UNAVAILABLE         the line cannot be written
   //   RESOURCE_EXHAUSTED  the caller or its tenant has made too many changes, or too many of the caller's have failed;
@@ -103,6 +106,8 @@ class AuditLog {
   void EndWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(denials_mutex_);
   void AddDenial(const nlohmann::ordered_json& fields) ABSL_EXCLUSIVE_LOCKS_REQUIRED(denials_mutex_);
 
+  // Set once, by Open.
+  std::string directory_;
   // Held while a change's line is synced. Never taken together with the other.
   std::mutex mutex_;
   std::unique_ptr<AuditChain> changes_ ABSL_GUARDED_BY(mutex_);

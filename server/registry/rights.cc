@@ -17,6 +17,7 @@ bool Has(v1::Role role, Right right) {
     case Right::kDelete:
       return role == v1::OPERATOR || role == v1::ADMIN;
     case Right::kManageTokens:
+    case Right::kReadAudit:
       return role == v1::ADMIN;
     case Right::kSeeMetrics:
       return role == v1::CLUSTER_OPERATOR;
@@ -49,6 +50,8 @@ std::string Describe(Right right) {
       return "delete anything";
     case Right::kManageTokens:
       return "manage tokens";
+    case Right::kReadAudit:
+      return "read the audit log";
     case Right::kManageTenants:
       return "manage tenants";
     case Right::kSeeMetrics:

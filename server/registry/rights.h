@@ -7,7 +7,7 @@
 
 namespace farandole {
 
-// The rights that calls need. Those up to kManageTokens are about the token's own tenant, or where its role is of the
+// The rights that calls need. Those up to kReadAudit are about the token's own tenant, or where its role is of the
 // cluster, about all tenants.
 enum class Right {
   // Look at jobs.
@@ -19,6 +19,8 @@ enum class Right {
   kControl,
   kDelete,
   kManageTokens,
+  // Read who has changed what: its own tenant's people and programs, and with root all, with denials.
+  kReadAudit,
   kManageTenants,
   kSeeMetrics,
   kReflect,

@@ -206,10 +206,11 @@ class Crowd {
   std::unique_ptr<CallRouter> router_;
   std::unique_ptr<JobViews> views_;
   std::unique_ptr<LiveEvents> events_;
-  SignIn sign_in_{[](const std::string& token) {
-                    return token == kToken ? HttpIdentity{HttpAccess::kAdmin, "default"} : HttpIdentity();
-                  },
-                  &SteadyNow};
+  SignIn sign_in_{
+      [](const std::string& token) {
+        return token == kToken ? HttpIdentity{HttpAccess::kAdmin, "default", "root", v1::ROOT} : HttpIdentity();
+      },
+      &SteadyNow};
   std::unique_ptr<HttpEdge> edge_;
   // Of the thread that beats, once it runs.
   boost::asio::io_context io_{1};

@@ -127,7 +127,7 @@ def make_token(coordinator: Coordinator, role: str, directory: pathlib.Path) -> 
     """A new one of the tenant default."""
     path = directory / f"{role}-{len(list(directory.glob(f'{role}-*')))}"
     words = ("token", "create", "--tenant", "default", "--role", role, "--out", str(path))
-    subprocess.check_call([str(harness.CLI), *words, *coordinator.options()], timeout=60)
+    subprocess.check_output([str(harness.CLI), *words, *coordinator.options()], timeout=60)
     return path.read_text(encoding="utf-8").strip()
 
 
@@ -137,6 +137,11 @@ def sign_in_anew(page: Page, http: str, token: str, place: str = "") -> None:
     page.goto(f"http://{http}/login")
     with page.expect_response(re.compile("/api/v1/rights$")):
         sign_in(page, http, token, place)
+
+
+def require_pages(page: Page, *names: str) -> None:
+    """Fails unless the navigation has these pages, and no others."""
+    expect(page.get_by_role("navigation", name="Pages").get_by_role("link")).to_have_text(list(names))
 
 
 def require_axe(page: Page) -> None:

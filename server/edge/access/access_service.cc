@@ -1,23 +1,20 @@
 #include "server/edge/access/access_service.h"
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/steady_time.h"
 #include "server/audit/audit_log.h"
+#include "server/edge/access/access_lists.h"
 #include "server/edge/pages/page.h"
 #include "server/edge/status.h"
 
 namespace farandole {
 namespace {
-
-constexpr size_t kMostShown = 128;
 
 // Sorted as TokenTable::List.
 std::string KeyOf(const v1::Token& token) {
@@ -75,14 +72,9 @@ grpc::ServerUnaryReactor* AccessService::ListTokens(grpc::CallbackServerContext*
                                                     v1::ListTokensResponse* response) {
   const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTokens);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
-  const bool sees_all = access->role == v1::ROOT;
-  if (!sees_all && !request->tenant().empty() && request->tenant() != access->tenant) {
-    return CallRouter::Answer(
-        context, absl::PermissionDeniedError(absl::StrCat(access->Text(), " does not show the tokens of tenant ",
-                                                          absl::CHexEscape(request->tenant().substr(0, kMostShown)))));
-  }
-  const std::vector<v1::Token> tokens =
-      router_->tenants().tokens().List(sees_all ? request->tenant() : access->tenant, absl::Now());
+  const absl::StatusOr<std::string> tenant = TenantOfTokens(*access, request->tenant());
+  if (!tenant.ok()) return CallRouter::Answer(context, tenant.status());
+  const std::vector<v1::Token> tokens = router_->tenants().tokens().List(*tenant, absl::Now());
   const absl::StatusOr<std::string> next =
       AddPage("tokens", tokens, &KeyOf, request->page_size(), request->page_token(),
               [&](const v1::Token& token) { *response->add_tokens() = token; });
@@ -95,38 +87,7 @@ grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext
                                                      v1::ListTenantsResponse* response) {
   const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kView);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
-  const bool sees_all = IsOfCluster(access->role);
-  std::vector<v1::TenantSummary> tenants;
-  std::map<std::string, size_t> places;
-  for (const v1::TenantRecord& record : router_->tenants().List()) {
-    if (!sees_all && record.name() != access->tenant) continue;
-    const Quota quota = router_->tenants().QuotaOf(record.name());
-    v1::TenantSummary tenant;
-    tenant.set_tenant(record.name());
-    ShowQuota(quota, &tenant);
-    tenant.set_store_bytes(router_->tenants().StoreBytesOf(record.name()));
-    tenant.set_created_unix_ms(record.created_unix_ms());
-    places[record.name()] = tenants.size();
-    tenants.push_back(std::move(tenant));
-  }
-  for (const JobRegistry::Shown& job : jobs_->Show(sees_all ? "" : access->tenant)) {
-    const auto place = places.find(job->tenant());
-    if (place == places.end() || job->state() != v1::JOB_STATE_QUEUED) continue;
-    v1::TenantSummary& tenant = tenants[place->second];
-    tenant.set_queued_jobs(tenant.queued_jobs() + 1);
-    tenant.set_queued_workers(tenant.queued_workers() + job->wanted_size());
-  }
-  for (const auto& [name, usage] : jobs_->ReadUsages()) {
-    const auto place = places.find(name);
-    if (place == places.end()) continue;
-    tenants[place->second].set_jobs(static_cast<uint32_t>(usage.jobs));
-    tenants[place->second].set_workers(usage.workers);
-  }
-  for (const v1::Token& token : router_->tenants().tokens().List(sees_all ? "" : access->tenant, absl::Now())) {
-    const auto place = places.find(token.tenant());
-    if (place == places.end() || !token.ended().empty()) continue;
-    tenants[place->second].set_tokens(tenants[place->second].tokens() + 1);
-  }
+  const std::vector<v1::TenantSummary> tenants = ListTenantsFor(*access, router_->tenants(), *jobs_);
   const absl::StatusOr<std::string> next = AddPage(
       "tenants", tenants, [](const v1::TenantSummary& tenant) { return tenant.tenant(); }, request->page_size(),
       request->page_token(), [&](const v1::TenantSummary& tenant) { *response->add_tenants() = tenant; });

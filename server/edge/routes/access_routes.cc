@@ -1,32 +1,221 @@
 #include "server/edge/routes/access_routes.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
+#include "server/audit/audit_log.h"
+#include "server/audit/audit_tail.h"
+#include "server/edge/access/access_lists.h"
 #include "server/edge/routes/job_routes.h"
+#include "server/edge/view_json.h"
+#include "server/registry/rights.h"
 #include "web/access_json.h"
+#include "web/form_text.h"
 
 namespace farandole {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr char kRights[] = "/api/v1/rights";
+constexpr char kQueue[] = "/api/v1/queue";
+constexpr char kTenants[] = "/api/v1/tenants";
+constexpr char kTokens[] = "/api/v1/tokens";
+constexpr char kAudit[] = "/api/v1/audit";
+constexpr size_t kMostOfList = 100;
+constexpr size_t kMostAuditLines = 100;
+constexpr size_t kMostSearchBytes = 64;
+
+// Lets a caller look who has this right. PERMISSION_DENIED, and CallRouter::TakePace's errors. `bytes`: as that takes.
+absl::StatusOr<Access> AdmitLook(CallRouter* router, const HttpIdentity& identity, Right right,
+                                 int64_t bytes = kPaceMessageBytes) {
+  Access access = AccessOf(identity);
+  if (!Has(access.role, right))
+    return absl::PermissionDeniedError(absl::StrCat(access.Text(), " may not ", Describe(right)));
+  if (absl::Status pace = router->TakePace(access, Right::kView, bytes); !pace.ok()) return pace;
+  return access;
+}
+
+Json ListOf(size_t found) { return Json{{"now_unix_ms", absl::ToUnixMillis(absl::Now())}, {"found", found}}; }
 
 HttpReply TellRights(CallRouter* router, const HttpIdentity& identity) {
-  const Access access = AccessOf(identity);
-  if (absl::Status pace = router->TakePace(access, Right::kView); !pace.ok()) return Refuse(pace);
+  const absl::StatusOr<Access> access = AdmitLook(router, identity, Right::kView);
+  if (!access.ok()) return Refuse(access.status());
   return Reply200({{"who", identity.who},
-                   {"tenant", access.tenant},
-                   {"role", RoleText(access.role)},
-                   {"sees_all_tenants", IsOfCluster(access.role)},
-                   {"may_end_jobs", Has(access.role, Right::kControlOwn)}});
+                   {"tenant", access->tenant},
+                   {"role", RoleText(access->role)},
+                   {"sees_all_tenants", IsOfCluster(access->role)},
+                   {"may_end_jobs", Has(access->role, Right::kControlOwn)},
+                   {"may_manage_tokens", Has(access->role, Right::kManageTokens)},
+                   {"may_manage_tenants", Has(access->role, Right::kManageTenants)},
+                   {"may_read_audit", Has(access->role, Right::kReadAudit)},
+                   {"may_see_metrics", Has(access->role, Right::kSeeMetrics)}});
+}
+
+// A launch that waits, and those with whom it waits for the same room.
+struct Waiting {
+  std::string pool;
+  JobRegistry::Shown job;
+};
+
+std::vector<Waiting> FindWaiting(const Tenants& tenants, const JobRegistry& registry, const Access& access) {
+  std::vector<Waiting> waiting;
+  for (const JobRegistry::Shown& job : registry.Show(IsOfCluster(access.role) ? "" : access.tenant)) {
+    if (job->state() != v1::JOB_STATE_QUEUED) continue;
+    const std::string cohort = tenants.QuotaOf(job->tenant()).cohort;
+    waiting.push_back({cohort.empty() ? job->tenant() : cohort, job});
+  }
+  using Key = std::tuple<absl::string_view, uint32_t, absl::string_view, absl::string_view>;
+  const auto key = [](const Waiting& one) {
+    return Key(one.pool, one.job->queue().position(), one.job->tenant(), one.job->job());
+  };
+  std::sort(waiting.begin(), waiting.end(), [&](const Waiting& a, const Waiting& b) { return key(a) < key(b); });
+  return waiting;
+}
+
+HttpReply ListQueue(CallRouter* router, const JobRegistry& registry, const HttpRequest& request,
+                    const HttpIdentity& identity) {
+  const absl::StatusOr<Access> access = AdmitLook(router, identity, Right::kView, PaceOfAllJobs(registry, identity));
+  if (!access.ok()) return Refuse(access.status());
+  const std::vector<Waiting> waiting = FindWaiting(router->tenants(), registry, *access);
+  Json json = ListOf(waiting.size());
+  json["queue"] = Json::array();
+  const RowRange rows = RowsOf(request.query, waiting.size(), kMostOfList, kMostRows);
+  for (size_t i = rows.first; i < rows.end; ++i) {
+    const v1::JobSummary& job = *waiting[i].job;
+    json["queue"].push_back({{"tenant", job.tenant()},
+                             {"job", job.job()},
+                             {"pool", waiting[i].pool},
+                             {"position", job.queue().position()},
+                             {"length", job.queue().length()},
+                             {"workers", job.wanted_size()},
+                             {"since_unix_ms", job.created_unix_ms()},
+                             {"reason", job.queue().reason()}});
+  }
+  return Reply200(json);
+}
+
+HttpReply ListTenants(CallRouter* router, const JobRegistry& registry, const HttpRequest& request,
+                      const HttpIdentity& identity) {
+  const absl::StatusOr<Access> access = AdmitLook(router, identity, Right::kView, PaceOfAllJobs(registry, identity));
+  if (!access.ok()) return Refuse(access.status());
+  std::vector<v1::TenantSummary> tenants = ListTenantsFor(*access, router->tenants(), registry);
+  const std::string search = absl::AsciiStrToLower(QueryValue(request.query, "search").substr(0, kMostSearchBytes));
+  tenants.erase(std::remove_if(tenants.begin(), tenants.end(),
+                               [&](const v1::TenantSummary& one) { return !absl::StrContains(one.tenant(), search); }),
+                tenants.end());
+  Json json = ListOf(tenants.size());
+  json["tenants"] = Json::array();
+  const RowRange rows = RowsOf(request.query, tenants.size(), kMostOfList, kMostRows);
+  for (size_t i = rows.first; i < rows.end; ++i) json["tenants"].push_back(TenantJson(tenants[i]));
+  return Reply200(json);
+}
+
+// Of several tenants only those are listed whose tokens the page has: together they may have a quarter of a million.
+HttpReply ListTokens(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity) {
+  const absl::StatusOr<Access> access = AdmitLook(router, identity, Right::kManageTokens);
+  if (!access.ok()) return Refuse(access.status());
+  const absl::StatusOr<std::string> wanted = TenantOfTokens(*access, QueryValue(request.query, "tenant"));
+  if (!wanted.ok()) return Refuse(wanted.status());
+  const Tenants& tenants = router->tenants();
+  const TokenTable& table = tenants.tokens();
+  std::vector<std::pair<std::string, size_t>> counts;
+  size_t found = 0;
+  for (const v1::TenantRecord& tenant : tenants.List()) {
+    if (!wanted->empty() && tenant.name() != *wanted) continue;
+    counts.emplace_back(tenant.name(), table.CountOf(tenant.name()));
+    found += counts.back().second;
+  }
+  Json json = ListOf(found);
+  json["tokens"] = Json::array();
+  const RowRange rows = RowsOf(request.query, found, kMostOfList, kMostRows);
+  size_t before = 0;
+  for (const auto& [tenant, count] : counts) {
+    if (before < rows.end && before + count > rows.first) {
+      const std::vector<v1::Token> tokens = table.List(tenant, absl::Now());
+      const size_t end = std::min(tokens.size(), rows.end - before);
+      for (size_t i = rows.first - std::min(rows.first, before); i < end; ++i)
+        json["tokens"].push_back(TokenJson(tokens[i]));
+    }
+    before += count;
+  }
+  return Reply200(json);
+}
+
+// By a token, a signed token, a certificate or a run of the tenant. Those of the cluster's roles are of the tenant
+// "default" by name only.
+bool IsByTenant(const Json& line, const std::string& tenant) {
+  if (!line.contains("principal") || !line["principal"].is_object()) return false;
+  const Json& principal = line["principal"];
+  const std::string role = principal.value("role", "");
+  for (const v1::Role of_cluster : {v1::AUDITOR, v1::CLUSTER_OPERATOR, v1::ROOT}) {
+    if (role == RoleName(of_cluster)) return false;
+  }
+  return principal.value("tenant", "") == tenant;
+}
+
+HttpReply ListAudit(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity) {
+  const absl::StatusOr<Access> access = AdmitLook(router, identity, Right::kReadAudit);
+  if (!access.ok()) return Refuse(access.status());
+  const bool sees_all = access->role == v1::ROOT;
+  const std::string chain = QueryValue(request.query, "chain");
+  if (!chain.empty() && chain != kChanges && chain != kDenials)
+    return HttpError(400, "chain= is neither changes nor denials");
+  if (chain == kDenials && !sees_all)
+    return HttpError(403, absl::StrCat(access->Text(), " may not see denials: they are of all, and of strangers"));
+  Json json{{"now_unix_ms", absl::ToUnixMillis(absl::Now())}, {"is_kept", false}, {"next", ""}};
+  json["lines"] = Json::array();
+  if (router->audit() == nullptr || router->audit()->directory().empty()) return Reply200(json);
+  AuditTailOptions options;
+  options.most_lines = kMostAuditLines;
+  if (!sees_all) options.wants = [&](const Json& line) { return IsByTenant(line, access->tenant); };
+  const absl::StatusOr<AuditPart> part =
+      ReadAuditTail(router->audit()->directory(), chain == kDenials ? kDenials : kChanges,
+                    QueryValue(request.query, "before"), options);
+  if (!part.ok()) return Refuse(part.status());
+  router->TakePaceOfAnswer(*access, part->read_bytes);
+  json["is_kept"] = true;
+  json["next"] = part->next;
+  for (Json line : part->lines) {
+    line.erase("prev");
+    json["lines"].push_back(std::move(line));
+  }
+  return Reply200(json);
 }
 
 }  // namespace
 
-std::vector<HttpRoute> AccessRoutes(CallRouter* router) {
+std::vector<HttpRoute> AccessRoutes(CallRouter* router, const JobRegistry* registry,
+                                    const std::shared_ptr<FilePlaces>& places) {
+  using Answer = std::function<HttpReply(const HttpRequest&, const HttpIdentity&)>;
+  const std::pair<const char*, Answer> answers[] = {
+      {kRights, [=](const HttpRequest&, const HttpIdentity& identity) { return TellRights(router, identity); }},
+      {kQueue,
+       [=](const auto& request, const auto& identity) { return ListQueue(router, *registry, request, identity); }},
+      {kTenants,
+       [=](const auto& request, const auto& identity) { return ListTenants(router, *registry, request, identity); }},
+      {kTokens, [=](const auto& request, const auto& identity) { return ListTokens(router, request, identity); }},
+      {kAudit, [=](const auto& request, const auto& identity) { return ListAudit(router, request, identity); }}};
   std::vector<HttpRoute> routes;
-  routes.push_back({"GET", kRights, HttpAccess::kTenant,
-                    [router](const HttpRequest&, const HttpIdentity& identity, const HttpAnswer& answer) {
-                      answer(TellRights(router, identity));
-                    }});
+  for (const auto& [path, tell] : answers) {
+    routes.push_back(
+        {"GET", path, HttpAccess::kTenant,
+         [places, tell = tell](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
+           answer(places->Fit(identity, tell(request, identity)));
+         }});
+  }
   return routes;
 }
 

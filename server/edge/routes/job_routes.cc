@@ -1,9 +1,11 @@
 #include "server/edge/routes/job_routes.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
@@ -18,6 +20,8 @@ namespace {
 
 // Of "/api/v1/jobs/NAME/...", split at its slashes.
 constexpr size_t kNamePart = 4;
+// A look at one job of a list costs so much of its caller's pace, in bytes: about the same time.
+constexpr int64_t kPaceOfListedJob = 32;
 
 unsigned HttpStatusOf(const absl::Status& status) {
   switch (status.code()) {
@@ -63,6 +67,19 @@ HttpReply FileReply(const std::string& content_type, const std::string& name) {
   reply.content_type = content_type;
   reply.headers.emplace_back("Content-Disposition", absl::StrCat("attachment; filename=\"", name, "\""));
   return reply;
+}
+
+RowRange RowsOf(const std::string& query, size_t found, size_t otherwise, size_t most) {
+  size_t offset = 0;
+  size_t limit = 0;
+  if (!absl::SimpleAtoi(QueryValue(query, "offset"), &offset)) offset = 0;
+  if (!absl::SimpleAtoi(QueryValue(query, "limit"), &limit)) limit = otherwise;
+  const size_t first = std::min(offset, found);
+  return {first, first + std::min({limit, most, found - first})};
+}
+
+int64_t PaceOfAllJobs(const JobRegistry& registry, const HttpIdentity& identity) {
+  return kPaceMessageBytes + kPaceOfListedJob * static_cast<int64_t>(registry.CountKept(identity.tenant));
 }
 
 Access AccessOf(const HttpIdentity& identity) {

@@ -39,13 +39,13 @@ constexpr char kOneJob[] = "/api/v1/jobs/*";
 constexpr char kLogged[] = "/api/v1/jobs/*/metrics";
 constexpr char kEvents[] = "/api/v1/events";
 constexpr size_t kMostLoggedLists = 8;
+// Checkpoints of a reply, where the request names no number.
+constexpr size_t kMostListed = 100;
 // Each is of thousands of workers, when a job is large: some MiB, and its JSON.
 constexpr size_t kMostWholeJobs = 8;
 // Of a tenant's replies to its pages, which a client that does not read keeps for 10 s. 300 pages that ask at the same
 // moment have 100 KiB each.
 constexpr size_t kMostPageBytes = 32 << 20;
-// A look at one job of a list costs so much of its caller's pace, in bytes: about the same time.
-constexpr int64_t kPaceOfListedJob = 32;
 constexpr size_t kMostSearchBytes = 256;
 
 // The rank whose history is asked for, "rank=37" in the query.
@@ -131,19 +131,15 @@ void AnswerView(const Pages& pages, const JobKey& key, const std::string& query,
 // The newest first.
 void AnswerCheckpoints(CallRouter* router, const Pages& pages, const JobKey& key, const std::string& query,
                        const HttpIdentity& identity, HttpAnswer answer) {
-  size_t offset = 0;
-  size_t limit = 0;
-  if (!absl::SimpleAtoi(QueryValue(query, "offset"), &offset)) offset = 0;
-  if (!absl::SimpleAtoi(QueryValue(query, "limit"), &limit)) limit = 100;
   AskJob<v1::ListCheckpointsResponse>(
       router, key, [](CallId call) { return CheckpointsListed{call}; }, std::move(answer),
-      [offset, limit, router, identity, bytes = pages.bytes](const v1::ListCheckpointsResponse& listed,
-                                                             const HttpAnswer& last) {
+      [query, router, identity, bytes = pages.bytes](const v1::ListCheckpointsResponse& listed,
+                                                     const HttpAnswer& last) {
         router->TakePaceOfAnswer(ReaderOf(identity), listed.ByteSizeLong());
         const auto found = static_cast<size_t>(listed.checkpoints_size());
         Json json{{"found", found}, {"checkpoints", Json::array()}, {"at_unix_ms", absl::ToUnixMillis(absl::Now())}};
-        const size_t end = std::min(found, std::min(offset, found) + std::min(limit, kMostRows));
-        for (size_t i = std::min(offset, found); i < end; ++i)
+        const RowRange rows = RowsOf(query, found, kMostListed, kMostRows);
+        for (size_t i = rows.first; i < rows.end; ++i)
           json["checkpoints"].push_back(CheckpointJson(listed.checkpoints(static_cast<int>(found - 1 - i))));
         last(bytes->Fit(identity, Reply200(json)));
       });
@@ -231,18 +227,15 @@ FoundJobs FindJobs(const JobRegistry& registry, const Access& access, const std:
   return found;
 }
 
-HttpReply ListJobs(const MonitorSources& sources, const Access& access, const std::string& query) {
+HttpReply ListJobs(const MonitorSources& sources, const HttpIdentity& identity, const std::string& query) {
   const JobRegistry& registry = *sources.registry;
-  const int64_t cost = kPaceMessageBytes + kPaceOfListedJob * static_cast<int64_t>(registry.CountKept(access.tenant));
+  const Access access = ReaderOf(identity);
+  const int64_t cost = PaceOfAllJobs(registry, identity);
   if (absl::Status pace = sources.router->TakePace(access, Right::kView, cost); !pace.ok()) return Refuse(pace);
-  size_t offset = 0;
-  size_t limit = 0;
-  if (!absl::SimpleAtoi(QueryValue(query, "offset"), &offset)) offset = 0;
-  if (!absl::SimpleAtoi(QueryValue(query, "limit"), &limit)) limit = kMostOfPage;
   FoundJobs found = FindJobs(registry, access, query);
-  const size_t first = std::min(offset, found.places.size());
-  const size_t end = first + std::min({limit, size_t{kMostOfPage}, found.places.size() - first});
-  std::partial_sort(found.places.begin(), found.places.begin() + static_cast<std::ptrdiff_t>(end), found.places.end());
+  const RowRange rows = RowsOf(query, found.places.size(), kMostOfPage, kMostOfPage);
+  std::partial_sort(found.places.begin(), found.places.begin() + static_cast<std::ptrdiff_t>(rows.end),
+                    found.places.end());
   Json json;
   json["now_unix_ms"] = absl::ToUnixMillis(absl::Now());
   json["is_admin"] = IsOfCluster(access.role);
@@ -251,7 +244,7 @@ HttpReply ListJobs(const MonitorSources& sources, const Access& access, const st
   json["states"] = found.counts;
   json["found"] = found.places.size();
   json["jobs"] = Json::array();
-  for (size_t i = first; i < end; ++i) {
+  for (size_t i = rows.first; i < rows.end; ++i) {
     // One that has vanished since is left out.
     const std::optional<v1::JobSummary> job = registry.Find(found.places[i].second.key);
     if (job.has_value()) json["jobs"].push_back(SummaryJson(*job));
@@ -273,7 +266,7 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
   routes.push_back(
       {"GET", kJobs, HttpAccess::kTenant,
        [sources, pages](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
-         answer(pages.bytes->Fit(identity, ListJobs(sources, ReaderOf(identity), request.query)));
+         answer(pages.bytes->Fit(identity, ListJobs(sources, identity, request.query)));
        }});
   routes.push_back({"GET", kOneJob, HttpAccess::kTenant,
                     [router, pages](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
@@ -287,7 +280,7 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
                     [events](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
                       answer(events->Open(request, identity));
                     }});
-  for (HttpRoute& route : AccessRoutes(router)) routes.push_back(std::move(route));
+  for (HttpRoute& route : AccessRoutes(router, sources.registry, pages.bytes)) routes.push_back(std::move(route));
   for (HttpRoute& route : ActionRoutes(router, sources.registry)) routes.push_back(std::move(route));
   for (HttpRoute& route : HangRoutes(router, sources.registry, {files, pages.whole_jobs}))
     routes.push_back(std::move(route));

@@ -4,7 +4,7 @@ import pathlib
 import re
 from typing import Callable
 
-from browsers import PATIENCE_MS, Watched, require_clean, sign_in
+from browsers import PATIENCE_MS, Watched, require_clean, sign_in, sign_in_anew
 from coordinators import Coordinator
 from gates import Gate
 from playwright.sync_api import expect
@@ -26,10 +26,15 @@ def test_a_queued_job_gives_its_place_up_on_its_page(
     second = start(*team.run("second", "echo", "started"))
     second.expect(WAITS.format("second", 1, 1))
 
-    # Another launcher's token shows it, and may not end it.
+    # A viewer's token shows it, and no form. Another launcher's token may not end it.
+    viewer = tmp_path / "viewer"
+    team.ask("token", "create", "--role", "viewer", "--out", str(viewer), *team.options(team.admin))
+    sign_in_anew(page, http, viewer.read_text(encoding="utf-8").strip(), "#/jobs/team/second")
+    expect(page.locator(".verdict")).to_contain_text("place 1 of 1 in the queue", timeout=PATIENCE_MS)
+    expect(page.get_by_role("button", name="Give up its place")).to_have_count(0)
     other = tmp_path / "other"
     team.ask("token", "create", "--role", "launcher", "--out", str(other), *team.options(team.admin))
-    sign_in(page, http, other.read_text(encoding="utf-8").strip(), "#/jobs/team/second")
+    sign_in_anew(page, http, other.read_text(encoding="utf-8").strip(), "#/jobs/team/second")
     expect(page.locator(".headline")).to_contain_text("queued", timeout=PATIENCE_MS)
     expect(page.locator(".verdict")).to_contain_text(
         "place 1 of 1 in the queue: tenant team runs 1 jobs, its quota is 1"

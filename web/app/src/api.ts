@@ -51,6 +51,91 @@ export interface Rights {
   sees_all_tenants: boolean;
   // A launcher's token: those that were launched with it.
   may_end_jobs: boolean;
+  may_manage_tokens: boolean;
+  may_manage_tenants: boolean;
+  may_read_audit: boolean;
+  may_see_metrics: boolean;
+}
+
+export interface Queue {
+  now_unix_ms: number;
+  found: number;
+  queue: {
+    tenant: string;
+    job: string;
+    // Those that wait for the same room: a cohort, or a tenant of none.
+    pool: string;
+    position: number;
+    length: number;
+    workers: number;
+    since_unix_ms: number;
+    reason: string;
+  }[];
+}
+
+export interface Tenants {
+  now_unix_ms: number;
+  found: number;
+  tenants: {
+    tenant: string;
+    jobs: number;
+    max_jobs: number;
+    workers: number;
+    max_workers: number;
+    store_bytes: number;
+    max_store_bytes: number;
+    cohort: string;
+    weight: number;
+    borrow: number;
+    queued_jobs: number;
+    queued_workers: number;
+    tokens: number;
+    created_unix_ms: number;
+  }[];
+}
+
+export interface Tokens {
+  now_unix_ms: number;
+  found: number;
+  tokens: {
+    id: string;
+    tenant: string;
+    role: string;
+    label: string;
+    created_unix_ms: number;
+    // 0: it does not expire.
+    expires_unix_ms: number;
+    // 0: never.
+    last_used_unix_ms: number;
+    made_with: string;
+    // Set while the secret before the last rotation is good.
+    overlap_ends_unix_ms: number;
+    is_start_token: boolean;
+    // Why it is not good any more; "": it is.
+    ended: string;
+  }[];
+}
+
+export interface AuditLine {
+  time: string;
+  seq: number;
+  // Of a denial a text.
+  principal?: string | { kind: string; id: string; tenant: string; role?: string; job?: string; subject?: string; spiffe?: string };
+  peer?: string;
+  method?: string;
+  target?: string;
+  outcome?: string;
+  reason?: string;
+  // So many others like it.
+  count?: number;
+}
+
+export interface Audit {
+  now_unix_ms: number;
+  is_kept: boolean;
+  // Before which the next part begins; "": it is the last one.
+  next: string;
+  lines: AuditLine[];
 }
 
 export interface Measured {

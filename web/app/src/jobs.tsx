@@ -5,7 +5,7 @@ import { setQuery, show, type Address } from "./address";
 import { askJson, type JobList, type JobState, type Summary } from "./api";
 import { ago, count } from "./format";
 import { useEvents } from "./live";
-import { useLoad, type Trigger } from "./load";
+import { hasStates, useLoad } from "./load";
 import { Command, Empty, Pager, Show, State, Table, type Column } from "./parts";
 
 const PAGE = 100;
@@ -67,10 +67,6 @@ function useNumbers(list: JobList | undefined): JobList | undefined {
   return { ...list, jobs: list.jobs.map((job) => ({ ...job, ...numbers.get(`${job.tenant}/${job.job}`) })) };
 }
 
-// Something else than numbers has changed.
-const isDue = ({ type, data }: Trigger): boolean =>
-  type === "reset" || (type === "jobs" && (data as { jobs: Partial<Summary>[] }).jobs.some((job) => job.state !== undefined));
-
 export function Jobs({ address }: { address: Address }): JSX.Element {
   const { search = "", state = "", offset = "0" } = address.query;
   const chosen = state.split(",").filter((one) => one !== "");
@@ -81,7 +77,7 @@ export function Jobs({ address }: { address: Address }): JSX.Element {
     ["limit", String(PAGE)],
     ...chosen.map((one): [string, string] => ["state", one]),
   ]).toString();
-  const loaded = useLoad<JobList>(query, () => askJson(`/api/v1/jobs?${query}`), isDue);
+  const loaded = useLoad<JobList>(query, () => askJson(`/api/v1/jobs?${query}`), hasStates);
   const last = useRef<JobList | undefined>(undefined);
   // A new search keeps the old rows until its answer is there.
   if (loaded.value) last.current = loaded.value;

@@ -78,6 +78,10 @@ export function useLoad<T>(key: string, ask: () => Promise<T>, isDue: (trigger: 
   return loaded.key === key ? loaded : { value: undefined, problem: undefined };
 }
 
+// Those by which some job has another state, or none any more; its numbers alone are no reason to ask again.
+export const hasStates = ({ type, data }: Trigger): boolean =>
+  type === "reset" || (type === "jobs" && (data as { jobs: { state?: string }[] }).jobs.some((job) => job.state !== undefined));
+
 // The events about one job.
 export function isAbout(tenant: string, job: string): (trigger: Trigger) => boolean {
   return ({ type, data }) => {

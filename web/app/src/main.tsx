@@ -2,6 +2,8 @@
 import { render, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { show, useAddress, type Address } from "./address";
+import type { Rights } from "./api";
+import { AuditPage } from "./audit";
 import { ComparePage } from "./compare";
 import { CoordinatorPage } from "./coordinator";
 import { duration } from "./format";
@@ -10,6 +12,9 @@ import { Jobs } from "./jobs";
 import { connect, useConnection } from "./live";
 import { Empty } from "./parts";
 import { RightsProvider, useLoadedRights } from "./rights";
+import { TenantsPage } from "./tenants";
+import { TokensPage } from "./tokens";
+import { QueuePage } from "./waiting";
 
 const THEMES = ["auto", "light", "dark"] as const;
 type Theme = (typeof THEMES)[number];
@@ -70,6 +75,10 @@ function View({ address }: { address: Address }): JSX.Element {
   if (first === undefined) return <Jobs address={address} />;
   if (first === "jobs" && third !== undefined) return <JobPage address={address} />;
   if (first === "compare") return <ComparePage address={address} />;
+  if (first === "queue") return <QueuePage address={address} />;
+  if (first === "tenants") return <TenantsPage address={address} />;
+  if (first === "tokens") return <TokensPage address={address} />;
+  if (first === "audit") return <AuditPage address={address} />;
   if (first === "coordinator") return <CoordinatorPage />;
   return (
     <>
@@ -83,9 +92,41 @@ function View({ address }: { address: Address }): JSX.Element {
   );
 }
 
+interface PageLink {
+  readonly name: string;
+  readonly parts: readonly string[];
+  // "": for all who are signed in.
+  readonly needs: keyof Rights | "";
+}
+
+const PAGES: readonly PageLink[] = [
+  { name: "Jobs", parts: [], needs: "" },
+  { name: "Compare", parts: ["compare"], needs: "" },
+  { name: "Queue", parts: ["queue"], needs: "" },
+  { name: "Tenants", parts: ["tenants"], needs: "" },
+  { name: "Tokens", parts: ["tokens"], needs: "may_manage_tokens" },
+  { name: "Audit", parts: ["audit"], needs: "may_read_audit" },
+  { name: "Coordinator", parts: ["coordinator"], needs: "may_see_metrics" },
+];
+
+const isAt = (page: PageLink, first: string | undefined): boolean => (first === "jobs" ? undefined : first) === page.parts[0];
+
+// Those that the token may not see are not there; their addresses say why.
+function Pages({ first, rights }: { first: string | undefined; rights: Rights | undefined }): JSX.Element {
+  return (
+    <nav aria-label="Pages">
+      {PAGES.filter(({ needs }) => needs === "" || rights?.[needs] === true).map((page) => (
+        <a key={page.name} href={show(page.parts)} aria-current={isAt(page, first) ? "page" : undefined}>
+          {page.name}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
 function titleOf({ parts }: Address): string {
-  if (parts[0] === "coordinator") return "Coordinator - Farandole";
-  if (parts[0] === "compare") return "Compare - Farandole";
+  const page = PAGES.find((one) => one.parts.length > 0 && isAt(one, parts[0]));
+  if (page) return `${page.name} - Farandole`;
   return parts[2] === undefined ? "Jobs - Farandole" : `${parts.slice(2).join(" ")} - Farandole`;
 }
 
@@ -120,17 +161,7 @@ function App(): JSX.Element {
         <a class="brand" href="#/">
           Farandole
         </a>
-        <nav aria-label="Pages">
-          <a href={show([])} aria-current={address.parts[0] === undefined || address.parts[0] === "jobs" ? "page" : undefined}>
-            Jobs
-          </a>
-          <a href={show(["compare"])} aria-current={address.parts[0] === "compare" ? "page" : undefined}>
-            Compare
-          </a>
-          <a href={show(["coordinator"])} aria-current={address.parts[0] === "coordinator" ? "page" : undefined}>
-            Coordinator
-          </a>
-        </nav>
+        <Pages first={address.parts[0]} rights={rights} />
         <Connected />
         <ThemeChoice />
         <form method="post" action="/logout">

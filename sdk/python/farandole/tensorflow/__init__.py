@@ -50,6 +50,7 @@ from .tape import DistributedGradientTape, PartialDistributedGradientTape  # noq
 from .variables import (  # noqa: F401
     BroadcastGlobalVariablesHook,
     allgather_object,
+    broadcast_,
     broadcast_global_variables,
     broadcast_object,
     broadcast_object_fn,
@@ -71,6 +72,7 @@ __all__ = [
     "alltoall",
     "barrier",
     "broadcast",
+    "broadcast_",
     "broadcast_global_variables",
     "broadcast_object",
     "broadcast_object_fn",

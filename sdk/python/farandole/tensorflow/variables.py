@@ -1,6 +1,6 @@
 """Starting all ranks from one state."""
 
-from typing import Any, Callable, Iterable, List, Optional
+from typing import Any, Callable, Iterable, List, Optional, Tuple
 
 import tensorflow as tf
 
@@ -20,22 +20,59 @@ def broadcast_variables(
     """Gives the root's values to the variables of all ranks: tf.Variables or Keras variables, in the same order on all.
 
     Eager: they have them on return, or ValueError where ranks differ in the number of variables, in a shape or an element
-    type. In a graph: the op that gives them, which fails with InvalidArgumentError for the same reasons. `inplace` is
-    Horovod's, and changes nothing: values are received beside the variables and then assigned.
+    type. In a graph: the op that gives them, which fails with InvalidArgumentError for the same reasons. All travel at the
+    same time, each into memory of its own; with `inplace` one after the other, so that it takes the memory of one
+    variable besides.
     """
-    del inplace
     variables = [variable_of(variable) for variable in variables]
     name = "broadcast_variables"
-    values = [tf.convert_to_tensor(variable) for variable in variables]
     is_eager = tf.executing_eagerly()
     if is_eager:
-        shapes = [(value.shape.as_list(), value.dtype.name) for value in values]
+        shapes = [_described(tf.convert_to_tensor(variable)) for variable in variables]
         expect_equal_tensors(name, _ops.root_for(root_rank), shapes, process_set)
     checks = [] if is_eager else [_expect_equal_number(name, len(variables), process_set)]
     with tf.control_dependencies(checks):
-        received = broadcast_all(values, root_rank, name, process_set) if variables else []
-        assigned = [variable.assign(value) for variable, value in zip(variables, received)]
+        assigned = (_receive_in_turn if inplace else _receive)(variables, root_rank, name, process_set)
     return None if is_eager else tf.group(*assigned, *checks)
+
+
+def _described(value: tf.Tensor) -> Tuple[List[int], str]:
+    return value.shape.as_list(), value.dtype.name
+
+
+def _receive(variables: List[Any], root_rank: int, name: Optional[str], process_set: ProcessSet) -> List[Any]:
+    """The ops that give the variables the root's values, which all travel at the same time."""
+    values = [tf.convert_to_tensor(variable) for variable in variables]
+    received = broadcast_all(values, root_rank, name, process_set) if variables else []
+    return [variable.assign(value, read_value=False) for variable, value in zip(variables, received)]
+
+
+def _receive_in_turn(variables: List[Any], root_rank: int, name: Optional[str], process_set: ProcessSet) -> List[Any]:
+    """As _receive, each variable after the one before it has its value."""
+    assigned: List[Any] = []
+    for index, variable in enumerate(variables):
+        # In a graph, reads wait as well: what is read is held until it is sent.
+        with tf.control_dependencies([each for each in assigned[-1:] if each is not None]):
+            own_name = None if name is None else f"{name}.{index}"
+            assigned += _receive([variable], root_rank, own_name, process_set)
+    return assigned
+
+
+def broadcast_(
+    variables: Iterable[Any],
+    root_rank: int,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> List[tf.Tensor]:
+    """Gives the root's values to the variables of all ranks, one after the other, and returns their new values. In a graph
+    the variables have them when the values are read, or whatever depends on them.
+
+    ValueError, and in a graph FailedPreconditionError: ranks differ in a shape or an element type.
+    """
+    variables = [variable_of(variable) for variable in variables]
+    assigned = _receive_in_turn(variables, root_rank, name, process_set)
+    with tf.control_dependencies([each for each in assigned if each is not None]):
+        return [tf.identity(variable) for variable in variables]
 
 
 def _expect_equal_number(name: str, number: int, process_set: ProcessSet) -> Any:

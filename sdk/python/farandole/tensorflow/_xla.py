@@ -15,7 +15,7 @@ from tensorflow.python.ops import control_flow_util
 
 from .._library import check, lib
 from ..process_sets import ranks_by_id
-from ..reduce_ops import NAMES, Average, Sum
+from ..reduce_ops import NAMES, Average, Max, Min, Sum
 
 Attributes = Dict[str, Any]
 Shape = Tuple[int, ...]
@@ -48,9 +48,12 @@ def is_compiled() -> bool:
     return bool(control_flow_util.GraphOrParentsInXlaContext(tf_ops.get_default_graph()))
 
 
+EXTREMA = (Min, Max)
+
+
 def require_gradient(operation: str, op: int) -> None:
     """NotImplementedError: the reduction has no gradient."""
-    if op not in (Average, Sum):
+    if op not in (Average, Sum) and not (operation == "allreduce" and op in EXTREMA):
         raise NotImplementedError(
             f"{operation} with op={NAMES[op]} has no gradient in farandole; use Average or Sum, or tf.stop_gradient()"
         )
@@ -59,6 +62,22 @@ def require_gradient(operation: str, op: int) -> None:
 def factor_of(bits: int) -> float:
     """The double whose bits an attribute has."""
     return struct.unpack("=d", struct.pack("=q", bits))[0]
+
+
+Totals = Callable[[List[Any]], Sequence[Any]]
+
+
+def gradients_of_extrema(
+    given: Sequence[Any], found: Sequence[Any], upstream: Sequence[Any], factor: float, total: Totals
+) -> List[Any]:
+    """Of tensors whose extrema over the ranks are `found`: the ranks that have an extremum share its gradient, the sum of
+    all ranks' `upstream`, times the factor. `total` sums tensors over the ranks."""
+    have = [tf.cast(tf.equal(mine, extremum), extremum.dtype) for mine, extremum in zip(given, found)]
+    sums = total([*upstream, *have])
+    return [
+        mask * gradient / count * tf.cast(factor, mask.dtype)
+        for mask, gradient, count in zip(have, sums[: len(have)], sums[len(have) :])
+    ]
 
 
 # ---- The custom call ------------------------------------------------------------------------------------------------
@@ -231,11 +250,15 @@ def _differentiable(
 
     @tf.custom_gradient
     def call(*given: tf.Tensor) -> Any:
+        outputs = _call(operation, given, made, attributes)
+
         def gradients(*upstream: tf.Tensor) -> List[tf.Tensor]:
             own = {**attributes, "tensor_name": f"{attributes['tensor_name']}.gradient"}
+            if operation == "allreduce" and attributes["reduce_op"] in EXTREMA:
+                return _adjoint_of_extrema(list(given), outputs, list(upstream), own)
             return _adjoint(operation, list(upstream), [tuple(each.shape) for each in given], own)
 
-        return _call(operation, given, made, attributes), gradients
+        return outputs, gradients
 
     return list(call(*tensors))
 
@@ -268,6 +291,22 @@ def _adjoint(operation: str, given: List[Any], shapes: List[Shape], attributes: 
         return [mean if group.is_root else tf.zeros_like(mean) for mean in means]
     begins = [group.position * each for each in rows]
     return [tf.reshape(mean[b : b + r], shape) for mean, b, r, shape in zip(means, begins, rows, shapes)]
+
+
+def _adjoint_of_extrema(given: List[Any], found: List[Any], upstream: List[Any], attributes: Attributes) -> List[Any]:
+    plain = {key: attributes[key] for key in ("tensor_name", "process_set_id")}
+    prescale, postscale = factor_of(attributes["prescale_bits"]), factor_of(attributes["postscale_bits"])
+    if (prescale, postscale) != (1.0, 1.0):
+        given = [each * tf.cast(prescale, each.dtype) for each in given]
+        own = {**plain, "tensor_name": f"{plain['tensor_name']}.extremum", "reduce_op": attributes["reduce_op"]}
+        found = _bind("allreduce", given, own)
+    return gradients_of_extrema(
+        given,
+        found,
+        upstream,
+        prescale * postscale,
+        lambda tensors: _bind("allreduce", tensors, {**plain, "reduce_op": Sum}),
+    )
 
 
 # ---- What the ops library calls in the place of its ops -------------------------------------------------------------

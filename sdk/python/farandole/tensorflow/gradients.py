@@ -1,25 +1,51 @@
-"""Gradients of the ops. They are Horovod's.
+"""Gradients of the ops. They are Horovod's, but for Min and Max, of which Horovod's are none of theirs.
 
-Of an allreduce: the allreduce of the gradients by the same op and factors. Of an allgather: the average over ranks,
+Of an allreduce: the allreduce of the gradients by the same op and factors; for Min and Max the sum of the gradients, on
+the ranks that have the extremum, which share it. Of an allgather: the average over ranks,
 each rank's own rows. Of an alltoall, gather and scatter: the gradients go back to where the rows came from. Of a
 reducescatter: the allgather of the gradients, times the factors, and for Sum times the number of ranks. Of a
 broadcast: the average over ranks on the root, zero elsewhere. The rows of a rank that has joined have zeros.
 """
 
-from typing import Any, List
+from typing import Any, List, Sequence
 
 import tensorflow as tf
 
 from ..reduce_ops import Sum
-from ._ops_library import ops
-from ._xla import factor_of, require_gradient
+from ._ops_library import bits, ops
+from ._xla import EXTREMA, factor_of, gradients_of_extrema, require_gradient
 from .ops import mean_of, rank_op, reduce_with, run_attributes, set_rank_op, size_op
 
 
 @tf.RegisterGradient("FarandoleAllreduce")
 def _allreduce(op: Any, *gradients: Any) -> List[Any]:
     require_gradient("allreduce", op.get_attr("reduce_op"))
+    if op.get_attr("reduce_op") in EXTREMA:
+        return _of_extrema(op, gradients)
     return reduce_with(op, gradients)[0]
+
+
+def _reduced(op: Any, tensors: Sequence[Any], reduce_op: int, suffix: str) -> List[Any]:
+    """By the ranks of the op's process set, without factors."""
+    attributes = run_attributes("allreduce", op)
+    if attributes["tensor_name"]:
+        attributes["tensor_name"] += suffix
+    one = bits(1.0)
+    return ops.farandole_allreduce(
+        list(tensors), reduce_op=reduce_op, prescale_bits=one, postscale_bits=one, **attributes
+    )
+
+
+def _of_extrema(op: Any, gradients: Sequence[Any]) -> List[Any]:
+    prescale, postscale = factor_of(op.get_attr("prescale_bits")), factor_of(op.get_attr("postscale_bits"))
+    given, found = list(op.inputs), list(op.outputs)
+    if (prescale, postscale) != (1.0, 1.0):
+        # To the bit as the op has compared them: rounding would hide which rank has the extremum.
+        given = [each * tf.cast(prescale, each.dtype) for each in given]
+        found = _reduced(op, given, op.get_attr("reduce_op"), ".extremum")
+    return gradients_of_extrema(
+        given, found, gradients, prescale * postscale, lambda tensors: _reduced(op, tensors, Sum, "")
+    )
 
 
 def _shares(op: Any, rows: tf.Tensor) -> tf.Tensor:

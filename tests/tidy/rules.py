@@ -249,7 +249,7 @@ _VAGUE = re.compile(rf"(?:^|[a-z0-9_])(?:{WORDS})(?![a-z])|_v2$")
 
 
 # Names that programs for Horovod use, and derive from.
-_HOROVODS = re.compile(r"StateHandler$")
+_HOROVODS = re.compile(r"StateHandler$|^LocalGradientAggregationHelper(?:Eager)?$")
 
 
 def type_names_say_something(source: Source) -> Iterator[Finding]:

@@ -96,6 +96,46 @@ def gradients_of_two_steps_are_added_up() -> None:
     assert_close(net.get_weights(), alone.get_weights())
 
 
+def iterations_of(optimizer: Any) -> int:
+    return int(numpy.asarray(optimizer.iterations))
+
+
+@check.each("compiled", "eager")
+def passes_are_averaged_and_all_of_them_count(way: str) -> None:
+    """Learning rates follow the number of passes, as with Horovod."""
+    rates = keras.optimizers.schedules.PiecewiseConstantDecay([2], [0.1, 0.2])
+    options = {"backward_passes_per_step": 2, "average_aggregated_gradients": True}
+    optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(rates), **options)
+    net = compiled(model(), optimizer, way == "eager")
+    alone = model()
+    for step in range(2):
+        for number in range(2):
+            train(net, [0], own)
+            assert iterations_of(optimizer) == 2 * step + number + 1
+        # The last pass of a step has seen 1 or 3 others.
+        train(compiled(alone, keras.optimizers.SGD(0.1 if step == 0 else 0.2)), [0], batch)
+        assert_close(net.get_weights(), alone.get_weights())
+
+
+@check
+def gradients_are_combined_by_adasum() -> None:
+    """Equal gradients are averaged: all ranks have the same rows."""
+    net = compiled(model(), hvd.DistributedOptimizer(keras.optimizers.SGD(0.1), op=hvd.Adasum))
+    alone = compiled(model(), keras.optimizers.SGD(0.1))
+    for made in (net, alone):
+        train(made, range(2), batch)
+    assert_close(net.get_weights(), alone.get_weights())
+    # Orthogonal ones are added up, and others lie between: beside different rows it is no average.
+    train(net, [2], own)
+    before = alone.get_weights()
+    train(alone, [2], batch)
+    steps = [numpy.linalg.norm(a - b) for a, b in zip(alone.get_weights(), before)]
+    found = [numpy.linalg.norm(a - b) for a, b in zip(net.get_weights(), before)]
+    assert hvd.size() == 1 or any(mine > step * 1.001 for mine, step in zip(found, steps)), (found, steps)
+    for weights in hvd.allgather_object(net.get_weights()):
+        assert_close(net.get_weights(), weights)
+
+
 @check.each("built", "unbuilt")
 def a_local_layer_keeps_its_own_gradients(way: str) -> None:
     net = model(way == "built")

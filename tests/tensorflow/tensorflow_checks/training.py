@@ -107,7 +107,7 @@ def a_new_epoch_begins_with_the_first_pass_in_a_v1_session() -> None:
         sgd = tf.compat.v1.train.GradientDescentOptimizer(1.0)
         optimizer = hvd.DistributedOptimizer(sgd, backward_passes_per_step=2)
         step = optimizer.minimize(-tf.reduce_sum(variable))
-        session.run(tf.compat.v1.global_variables_initializer())
+        session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.local_variables_initializer()])
         found = []
         for number in range(1, 7):
             session.run(step)

@@ -27,7 +27,7 @@ class Exchange(Protocol):
         step: Callable[[List[Any]], Any],
         unchanged: Any,
     ) -> Any:
-        """As run, and returns what `step` has, or `unchanged`."""
+        """As run, and returns what `step` has, or `unchanged`: the variables after a pass that is only counted."""
 
 
 class Wrapping:
@@ -62,6 +62,14 @@ def _wrapping(optimizer: Any) -> Any:
 def is_distributed(optimizer: Any) -> bool:
     """Whether the optimizer reduces its gradients already."""
     return hasattr(optimizer, "__dict__") and _wrapping(optimizer) is not None
+
+
+def counter_of(optimizer: Any) -> Any:
+    """The variable by which an optimizer counts its steps: learning rates follow it. Passes whose gradients are only added up
+    count as well, as with Horovod."""
+    inner = getattr(optimizer, "inner_optimizer", None) or optimizer
+    counter = getattr(inner, "_iterations", None)
+    return inner.iterations if counter is None else counter  # tf-keras's legacy optimizers make it when they are asked
 
 
 def check_scaling(optimizer: Any) -> None:
@@ -135,7 +143,11 @@ def _stateless_apply(self: Any, optimizer_variables: Any, grads: Any, trainable_
         with wrapping.within():
             return wrapping.base.stateless_apply(self, optimizer_variables, gradients, trainable_variables)
 
-    unchanged = (list(trainable_variables), list(optimizer_variables))
+    counter = counter_of(self)
+    counted = [
+        value + 1 if variable is counter else value for variable, value in zip(self.variables, optimizer_variables)
+    ]
+    unchanged = (list(trainable_variables), counted)
     return wrapping.exchange.run_stateless(self, list(grads), self._trainable_variables, step, unchanged)
 
 

@@ -5,6 +5,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 from .. import _epochs, _ops
 from ..process_sets import ProcessSet
 from ..reduce_ops import Average, choose
+from .derived import counter_of
 
 
 class Terms(NamedTuple):
@@ -91,7 +92,9 @@ class ArrayExchange:
     ) -> Any:
         """Calls `step` with the gradients of all ranks, at every n-th call where the passes are n."""
         total = self.sums.add(gradients)
-        return None if total is None else step(self.reduce(optimizer.name, total, variables))
+        if total is None:
+            return counter_of(optimizer).assign_add(1)
+        return step(self.reduce(optimizer.name, total, variables))
 
     def reduce(self, name: str, gradients: List[Any], variables: Sequence[Any]) -> List[Any]:
         """The gradients of all ranks; None stays None, and those of local variables are divided by the number of ranks,

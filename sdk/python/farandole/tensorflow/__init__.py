@@ -24,6 +24,10 @@ from .. import __version__ as __version__
 from . import elastic  # noqa: F401
 from . import gradients as _gradients  # noqa: F401
 from .compression import Compression  # noqa: F401
+from .gradient_aggregation import (  # noqa: F401
+    LocalGradientAggregationHelper,
+    LocalGradientAggregationHelperEager,
+)
 from .gradient_exchange import GradientExchange  # noqa: F401
 from .ops import (  # noqa: F401
     allgather,
@@ -64,6 +68,8 @@ __all__ = [
     "DistributedGradientTape",
     "DistributedOptimizer",
     "GradientExchange",
+    "LocalGradientAggregationHelper",
+    "LocalGradientAggregationHelperEager",
     "PartialDistributedGradientTape",
     "SyncBatchNormalization",
     "allgather",

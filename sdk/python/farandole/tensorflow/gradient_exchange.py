@@ -24,6 +24,15 @@ def key_of(variable: Any) -> Any:
     return variable.ref() if hasattr(variable, "ref") else id(variable)
 
 
+def per_rank(gradient: Any, process_set: ProcessSet) -> Any:
+    """As Horovod: the average over all ranks of a gradient that the others have as zero."""
+    count = process_set.size() if tf.executing_eagerly() else size_op(process_set.process_set_id)
+    if isinstance(gradient, tf.IndexedSlices):
+        values = gradient.values / tf.cast(count, gradient.values.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return gradient / tf.cast(count, gradient.dtype)
+
+
 class GradientExchange:
     """Reduces lists of gradients, each list in the order of the same variables on all ranks."""
 
@@ -73,7 +82,7 @@ class GradientExchange:
             if gradient is None:
                 continue
             if variable is not None and self.is_local(variable):
-                outputs[index] = self._scaled(gradient) if self._scales_local else gradient
+                outputs[index] = per_rank(gradient, self._process_set) if self._scales_local else gradient
                 continue
             if self._sparse_as_dense and isinstance(gradient, tf.IndexedSlices):
                 outputs[index] = tf.convert_to_tensor(gradient)
@@ -82,14 +91,6 @@ class GradientExchange:
             for index, reduced in zip(part, self._reduced([outputs[index] for index in part])):
                 outputs[index] = reduced
         return outputs
-
-    def _scaled(self, gradient: Any) -> Any:
-        # As Horovod: the average over all ranks of a gradient that the others have as zero.
-        count = self._process_set.size() if tf.executing_eagerly() else size_op(self._process_set.process_set_id)
-        if isinstance(gradient, tf.IndexedSlices):
-            values = gradient.values / tf.cast(count, gradient.values.dtype)
-            return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-        return gradient / tf.cast(count, gradient.dtype)
 
     def _parts(self, chosen: List[int], variables: Sequence[Any]) -> List[List[int]]:
         """The places of gradients that are reduced together."""

@@ -6,10 +6,11 @@ import tensorflow as tf
 
 from .._keras import derived
 from ..process_sets import ProcessSet, global_process_set
-from ..reduce_ops import Average
+from ..reduce_ops import Adasum, Average
 from .aggregation import LocalGradients
 from .compression import Compression
-from .gradient_exchange import GradientExchange
+from .gradient_exchange import GradientExchange, variable_of
+from .v1_optimizers import CombinedSteps, ReducedGradients
 
 
 def DistributedOptimizer(
@@ -33,6 +34,8 @@ def DistributedOptimizer(
 
     With `backward_passes_per_step` n, a rank adds up the gradients of n calls, and the last of them reduces and applies
     the sum (with `average_aggregated_gradients` the mean). register_local_var(variable) keeps a variable's gradient this rank's own.
+    With Adasum each rank's v1 optimizer makes n steps of its own, and what they have changed is combined; of Keras's
+    optimizers the gradients are.
     ValueError: it is none of these optimizers.
     """
     del use_locking, device_dense, device_sparse
@@ -46,11 +49,13 @@ def DistributedOptimizer(
         process_set,
         scale_local_gradients,
     )
-    if backward_passes_per_step < 1:
-        raise ValueError(f"backward_passes_per_step is a number of at least 1, not {backward_passes_per_step!r}")
     local = LocalGradients(backward_passes_per_step, average_aggregated_gradients)
+    if op == Adasum and average_aggregated_gradients:
+        raise ValueError("Adasum does not support average_aggregated_gradients == True")
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
-        return _V1Optimizer(optimizer, exchange, local, name)
+        if op == Adasum:
+            return CombinedSteps(optimizer, exchange, backward_passes_per_step, name)
+        return ReducedGradients(optimizer, exchange, local, name)
     methods = derived.methods_for(optimizer)
     if not methods:
         raise ValueError(f"DistributedOptimizer needs an optimizer of TensorFlow or Keras, not {optimizer!r}")
@@ -72,10 +77,21 @@ class KerasExchange:
         self, optimizer: Any, gradients: List[Any], variables: Sequence[Any], step: Callable[[List[Any]], Any]
     ) -> Any:
         """Calls `step` with the gradients of all ranks, at every n-th call where the passes are n."""
-        if self._local.passes > 1 and not getattr(optimizer, "built", getattr(optimizer, "_built", True)):
-            with tf.init_scope():  # what tf.cond runs cannot
+        if self._local.passes == 1:
+            return step(self._exchange.reduce(gradients, variables))
+        with tf.init_scope():  # what tf.cond runs cannot make variables
+            if not getattr(optimizer, "built", getattr(optimizer, "_built", True)):
                 optimizer.build(list(variables))
-        return self._local.run(gradients, lambda given: step(self._exchange.reduce(given, variables)))
+            counter = variable_of(derived.counter_of(optimizer))
+        is_first = self._local.count is None
+        made = self._local.run(
+            gradients,
+            lambda given: step(self._exchange.reduce(given, variables)),
+            lambda: counter.assign_add(1, read_value=False),
+        )
+        if is_first:
+            self._local.initialize_in_keras_session()
+        return made
 
     def run_stateless(
         self,
@@ -90,47 +106,3 @@ class KerasExchange:
         if self._local.passes > 1:
             raise NotImplementedError("backward_passes_per_step on TensorFlow needs apply(), not stateless_apply()")
         return step(self._exchange.reduce(gradients, variables))
-
-
-class _V1Optimizer(tf.compat.v1.train.Optimizer):
-    """Wraps one of v1: its gradients are reduced where they are computed, as Horovod's programs expect."""
-
-    def __init__(self, optimizer: Any, exchange: GradientExchange, local: LocalGradients, name: Optional[str]) -> None:
-        super().__init__(name=name or f"Distributed{type(optimizer).__name__}", use_locking=False)
-        self._optimizer, self._exchange, self._local = optimizer, exchange, local
-
-    def register_local_var(self, variable: Any) -> None:
-        """The gradient of this variable stays this rank's own."""
-        self._exchange.register_local([variable])
-
-    def compute_gradients(self, *arguments: Any, **options: Any) -> Any:
-        """As the optimizer's; the gradients of all ranks, unless they are added up first."""
-        found = self._optimizer.compute_gradients(*arguments, **options)
-        if self._local.passes > 1:
-            return found
-        gradients, variables = zip(*found)
-        return list(zip(self._exchange.reduce(gradients, variables), variables))
-
-    def apply_gradients(self, grads_and_vars: Any, *arguments: Any, **options: Any) -> Any:
-        """As the optimizer's."""
-        if self._local.passes == 1:
-            return self._optimizer.apply_gradients(grads_and_vars, *arguments, **options)
-        gradients, variables = zip(*grads_and_vars)
-
-        def step(given: List[Any]) -> Any:
-            reduced = self._exchange.reduce(given, variables)
-            return self._optimizer.apply_gradients(zip(reduced, variables), *arguments, **options)
-
-        return self._local.run(list(gradients), step)
-
-    def get_slot(self, *arguments: Any, **options: Any) -> Any:
-        """As the optimizer's."""
-        return self._optimizer.get_slot(*arguments, **options)
-
-    def get_slot_names(self, *arguments: Any, **options: Any) -> Any:
-        """As the optimizer's."""
-        return self._optimizer.get_slot_names(*arguments, **options)
-
-    def variables(self, *arguments: Any, **options: Any) -> Any:
-        """As the optimizer's."""
-        return self._optimizer.variables(*arguments, **options)

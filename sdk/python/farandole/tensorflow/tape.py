@@ -1,6 +1,6 @@
 """GradientTape whose gradients are those of all ranks."""
 
-from typing import Any, Iterable, Optional, Type
+from typing import Any, Iterable, List, Optional, Tuple, Type
 
 import tensorflow as tf
 
@@ -8,6 +8,9 @@ from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Average
 from .compression import Compression
 from .gradient_exchange import GradientExchange
+
+Pair = Tuple[Any, Any]
+"""A source and its gradient."""
 
 
 class _DistributedTape:
@@ -34,6 +37,18 @@ class _DistributedTape:
         return tf.nest.pack_sequence_as(
             own, self._exchange.reduce(flat, tf.nest.flatten(sources)), expand_composites=False
         )
+
+    def get_local_and_global_gradients(
+        self, target: Any, sources: Any, output_gradients: Any = None, use_generic_names: bool = False
+    ) -> Tuple[List[Pair], List[Pair]]:
+        """As gradient(), in two lists of (source, gradient): of the sources that are registered as local, and of the
+        others."""
+        found = self.gradient(target, sources, output_gradients, use_generic_names=use_generic_names)
+        local: List[Pair] = []
+        shared: List[Pair] = []
+        for source, gradient in zip(tf.nest.flatten(sources), tf.nest.flatten(found)):
+            (local if self._exchange.is_local(source) else shared).append((source, gradient))
+        return local, shared
 
 
 def DistributedGradientTape(

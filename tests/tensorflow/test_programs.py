@@ -120,3 +120,59 @@ def test_a_program_of_horovods_documentation_runs_unchanged(name: str, tmp_path:
     result = harness.run_program(tmp_path, program, "--horovod", *(["--min-np", "2"] if "elastic" in name else []))
     found = re.findall(r"rank \d ends lower, (\S+)", result.stdout)
     assert result.returncode == 0 and len(found) == 2 and len(set(found)) == 1, result.stdout + result.stderr
+
+
+NAMES = """
+import horovod.tensorflow as hvd
+import tensorflow as tf
+from horovod.tensorflow.compression import Compression, Compressor, FP16Compressor, NoneCompressor
+from horovod.tensorflow.functions import allgather_object, broadcast_object, broadcast_object_fn, broadcast_variables
+from horovod.tensorflow.gradient_aggregation import LocalGradientAggregationHelper, apply_op_to_not_none_tensors
+from horovod.tensorflow.gradient_aggregation import get_not_none_from_list
+from horovod.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
+from horovod.tensorflow.mpi_ops import (
+    Adasum, Average, Max, Min, Product, ProcessSet, Sum, _allreduce, _grouped_allreduce, _grouped_reducescatter,
+    _normalize_name, _reducescatter, add_process_set, allgather, alltoall, broadcast, broadcast_, ccl_built,
+    check_num_rank_power_of_2, cross_rank, cross_size, cuda_built, ddl_built, global_process_set, gloo_built, gloo_enabled,
+    grouped_allgather, handle_average_backwards_compatibility, init, is_homogeneous, is_initialized, join, local_rank,
+    local_rank_op, local_size, local_size_op, mpi_built, mpi_enabled, mpi_threads_supported, nccl_built,
+    process_set_included_op, rank, rank_op, remove_process_set, rocm_built, shutdown, size, size_op, start_timeline,
+    stop_timeline,
+)
+from horovod.tensorflow.sync_batch_norm import SyncBatchNormalization
+from horovod.tensorflow.util import _cache, _executing_eagerly, _make_subgraph, refs_to_vars, vars_to_refs
+
+assert hvd.mpi_ops.allgather is hvd.allgather and hvd.functions.broadcast_object is hvd.broadcast_object
+assert Compression is hvd.Compression and SyncBatchNormalization is hvd.SyncBatchNormalization
+assert hvd.LocalGradientAggregationHelper is LocalGradientAggregationHelper
+assert issubclass(FP16Compressor, Compressor) and issubclass(NoneCompressor, Compressor)
+assert _normalize_name("a/b:0") == "a_b_0" and check_num_rank_power_of_2(4) and not check_num_rank_power_of_2(3)
+assert handle_average_backwards_compatibility(None, True) == Average
+assert get_not_none_from_list([None, 1]) == [1] and apply_op_to_not_none_tensors(max, [None, 1], 2) == [None, 2]
+
+init()
+assert (size(), rank(), local_rank(), cross_size()) == (2, hvd.rank(), hvd.local_rank(), 1)
+mine = tf.fill([4], rank() + 1.0)
+assert _allreduce(mine, name="sum").numpy().tolist() == [3.0] * 4
+assert _grouped_allreduce([mine], op=Average)[0].numpy().tolist() == [1.5] * 4
+assert _reducescatter(mine, prescale_factor=2.0).numpy().tolist() == [6.0] * 2
+assert _grouped_reducescatter([mine], op=Max)[0].numpy().tolist() == [2.0] * 2
+variables = [tf.Variable(1.0), [tf.Variable(2.0)]]
+references = vars_to_refs(variables)
+assert refs_to_vars(references)[1][0] is variables[1][0] and len({references}) == 1
+calls = []
+@_cache
+def made(number):
+    calls.append(number)
+    return _make_subgraph(lambda: tf.constant(number) + 1)
+assert made(1) is made(1) and calls == [1] and made(1)().numpy() == 2 and _executing_eagerly()
+sgd = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+assert isinstance(hvd.DistributedOptimizer(sgd), hvd._DistributedOptimizer)
+assert isinstance(hvd.DistributedOptimizer(sgd, op=Adasum), hvd._DistributedAdasumOptimizer)
+print("good", flush=True)
+"""
+
+
+def test_horovods_modules_have_their_names(tmp_path: pathlib.Path) -> None:
+    result = harness.run_program(tmp_path, NAMES, "--horovod")
+    assert result.stdout.count("good") == 2, result.stdout + result.stderr

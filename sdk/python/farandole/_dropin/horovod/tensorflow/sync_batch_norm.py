@@ -1,0 +1,3 @@
+"""farandole.tensorflow.sync_batch_norm by Horovod's name."""
+
+from farandole.tensorflow.sync_batch_norm import SyncBatchNormalization  # noqa: F401

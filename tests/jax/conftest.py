@@ -21,12 +21,19 @@ import harness  # noqa: E402
 import setups  # noqa: E402
 from harness import Setup  # noqa: E402
 
-ALL = ("jax_checks.ops", "jax_checks.programs", "jax_checks.derivatives", "jax_checks.training", "jax_checks.errors")
+ALL = (
+    "jax_checks.ops",
+    "jax_checks.programs",
+    "jax_checks.derivatives",
+    "jax_checks.training",
+    "jax_checks.errors",
+    "jax_checks.joined",
+)
 # How ranks may be connected, and the modules whose checks `make test` runs so; with --all-setups all of them run in each.
 SETUPS: Dict[Setup, List[str]] = {
     Setup(1): ["jax_checks.ops", "jax_checks.programs"],
     Setup(2): ["jax_checks.derivatives", "jax_checks.errors", "jax_checks.training"],
-    Setup(3): ["jax_checks.ops"],
+    Setup(3): ["jax_checks.ops", "jax_checks.joined"],
     Setup(4): ["jax_checks.programs"],
     Setup(2, hosts=2, transport="tcp"): ["jax_checks.ops", "jax_checks.errors"],
 }

@@ -18,6 +18,7 @@ from ..reduce_ops import Adasum, Average, Sum, choose
 from ._ops_library import bits, ops
 from .compression import Compression
 from .graph_names import name_for
+from .placement import tell_of_copies
 
 
 def _attributes(kind: str, name: Optional[str]) -> Dict[str, Any]:
@@ -34,7 +35,9 @@ _EagerTensor = tf.__internal__.EagerTensor
 
 
 def _dense(tensor: Any) -> tf.Tensor:
-    return tensor if type(tensor) is _EagerTensor else tf.convert_to_tensor(tensor)
+    dense = tensor if type(tensor) is _EagerTensor else tf.convert_to_tensor(tensor)
+    tell_of_copies(dense)
+    return dense
 
 
 def _by_dtype(tensors: Sequence[tf.Tensor]) -> List[List[int]]:

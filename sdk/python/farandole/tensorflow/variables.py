@@ -9,6 +9,7 @@ from .._agreement import expect_equal_tensors
 from ..process_sets import ProcessSet, global_process_set
 from .gradient_exchange import variable_of
 from .ops import allgather, broadcast_all
+from .placement import tell_of_copies
 
 
 def broadcast_variables(
@@ -43,6 +44,8 @@ def _described(value: tf.Tensor) -> Tuple[List[int], str]:
 def _receive(variables: List[Any], root_rank: int, name: Optional[str], process_set: ProcessSet) -> List[Any]:
     """The ops that give the variables the root's values, which all travel at the same time."""
     values = [tf.convert_to_tensor(variable) for variable in variables]
+    for value in values:
+        tell_of_copies(value)
     received = broadcast_all(values, root_rank, name, process_set) if variables else []
     return [variable.assign(value, read_value=False) for variable, value in zip(variables, received)]
 

@@ -17,7 +17,7 @@ import harness  # noqa: E402
 import setups  # noqa: E402
 from harness import Setup  # noqa: E402
 
-ALL = (
+BASIC = (
     "tensorflow_checks.ops",
     "tensorflow_checks.graphs",
     "tensorflow_checks.names",
@@ -25,11 +25,14 @@ ALL = (
     "tensorflow_checks.training",
     "tensorflow_checks.joined",
 )
+# Once with several ranks is enough.
+MORE = ("tensorflow_checks.passes", "tensorflow_checks.options", "tensorflow_checks.derivatives")
+ALL = (*BASIC, *MORE)
 # How ranks may be connected, and the modules whose checks `make test` runs so; with --all-setups all of them run in each.
 SETUPS: Dict[Setup, Sequence[str]] = {
-    Setup(1): ALL,
-    Setup(2): ALL,
-    Setup(3): ALL,
+    Setup(1): (*BASIC, "tensorflow_checks.passes"),
+    Setup(2): (*BASIC, "tensorflow_checks.passes"),
+    Setup(3): (*BASIC, "tensorflow_checks.options", "tensorflow_checks.derivatives"),
     Setup(4): ("tensorflow_checks.ops",),
     Setup(2, hosts=2, transport="tcp"): ("tensorflow_checks.ops", "tensorflow_checks.graphs"),
 }

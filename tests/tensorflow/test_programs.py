@@ -2,8 +2,10 @@
 
 import pathlib
 import re
+import sys
 
 import harness
+import numpy
 import pytest
 
 KILLED = """
@@ -176,3 +178,17 @@ print("good", flush=True)
 def test_horovods_modules_have_their_names(tmp_path: pathlib.Path) -> None:
     result = harness.run_program(tmp_path, NAMES, "--horovod")
     assert result.stdout.count("good") == 2, result.stdout + result.stderr
+
+
+def test_the_example_trains_to_the_parameters_of_one_process(tmp_path: pathlib.Path) -> None:
+    program = harness.ROOT / "examples" / "tensorflow_fashion_mnist.py"
+    found = []
+    for size in (1, 2):
+        saved = tmp_path / f"{size}.npz"
+        command = [sys.executable, program, "--steps", "20", "--batch-size", "60", "--save", saved]
+        result = harness.run(harness.Setup(size), tmp_path / f"state{size}", *map(str, command))
+        assert f"{size} workers: test accuracy" in result.stdout, result.stdout
+        found.append(list(numpy.load(saved).values()))
+    for one, two in zip(*found):
+        assert numpy.abs(one).max() > 1e-4
+        numpy.testing.assert_allclose(one, two, atol=1e-4)

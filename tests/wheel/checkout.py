@@ -28,11 +28,12 @@ def output_of(*command: object, codes: Sequence[int] = (0,), **environment: str)
 
 
 def show_programs(system: BareSystem, wheel: pathlib.Path) -> None:
-    """Lets a system have the wheel, the examples, these tests' programs, and, for programs that
+    """Lets a system have the wheel, the examples with their data, these tests' programs, and, for programs that
     have them in their path, the packages of .venv, among them torch, and those of .venv-tensorflow."""
     (site,) = (ROOT / ".venv" / "lib").glob("python3.*/site-packages")
     system.show(wheel.parent, "/dist")
     system.show(ROOT / "examples", "/examples")
+    system.show(pathlib.Path("/usr/share/datasets/fashion-mnist"), "/data")
     system.show(ROOT / "tests" / "wheel", "/tests")
     system.show(site, "/frameworks")
     (site,) = (ROOT / ".venv-tensorflow" / "lib").glob("python3.*/site-packages")

@@ -1,6 +1,7 @@
 #include "server/diagnosis/diagnosis_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -75,18 +76,23 @@ v1::Measured ReportRank(const Measurements& measurements, uint32_t rank, absl::T
   return measured;
 }
 
-v1::RankHistory ReportHistory(const Measurements& measurements, uint32_t rank, absl::Duration wall_ahead) {
-  v1::RankHistory history;
-  for (const Measurements::RollUp& one : measurements.RollUps(rank)) {
-    const absl::Time began = measurements.began() + (one.number - 1) * Measurements::kRollUp;
-    history.add_at_unix_ms(absl::ToUnixMillis(began + wall_ahead));
-    history.add_waited(one.waited);
-    history.add_most_waited(one.most_waited);
-    history.add_transfer(one.transfer);
-    history.add_most_transfer(one.most_transfer);
-    history.add_cpu(one.cpu);
-    history.add_steps(one.steps);
+v1::RankHistory ReportHistory(const RollUpHistory& history, uint64_t epoch, uint32_t rank) {
+  v1::RankHistory shown;
+  for (const RollUpHistory::Point& point : history.Read(epoch, rank)) {
+    const RollUp& value = point.value;
+    shown.add_at_unix_ms(absl::ToUnixMillis(point.at));
+    shown.add_waited(value.waited);
+    shown.add_most_waited(value.most_waited);
+    shown.add_transfer(value.transfer);
+    shown.add_most_transfer(value.most_transfer);
+    shown.add_cpu(value.cpu);
+    const double finest = point.width / RollUpHistory::kFinest;
+    shown.add_steps(static_cast<uint32_t>(std::lround(value.steps / finest)));
   }
+  return shown;
+}
+
+void ReportSections(const Measurements& measurements, uint32_t rank, v1::RankHistory* shown) {
   const SectionTimes& sections = measurements.sections();
   for (size_t section = 0; section < sections.count(); ++section) {
     std::vector<double> all;
@@ -94,14 +100,13 @@ v1::RankHistory ReportHistory(const Measurements& measurements, uint32_t rank, a
     const double median = MedianOf(std::move(all));
     const double own = sections.SecondsAStep(rank, section);
     if (own <= 0 && median <= 0) continue;
-    v1::SectionTime* const time = history.add_sections();
+    v1::SectionTime* const time = shown->add_sections();
     time->set_name(Plain(sections.name(section), 64));
     time->set_seconds_a_step(own);
     time->set_median_seconds_a_step(median);
   }
-  std::sort(history.mutable_sections()->begin(), history.mutable_sections()->end(),
+  std::sort(shown->mutable_sections()->begin(), shown->mutable_sections()->end(),
             [](const auto& a, const auto& b) { return a.seconds_a_step() > b.seconds_a_step(); });
-  return history;
 }
 
 }  // namespace farandole

@@ -7,6 +7,7 @@
 #include "farandole/v1/monitor.pb.h"
 #include "server/diagnosis/judge.h"
 #include "server/diagnosis/measurements.h"
+#include "server/diagnosis/roll_up_history.h"
 
 namespace farandole {
 
@@ -18,7 +19,10 @@ void ReportTotals(const Measurements& measurements, const Surroundings& around, 
                   v1::Diagnosis* shown);
 // The rank's last half minute; without fields where it was not measured.
 v1::Measured ReportRank(const Measurements& measurements, uint32_t rank, absl::Time now);
-v1::RankHistory ReportHistory(const Measurements& measurements, uint32_t rank, absl::Duration wall_ahead);
+// Of a rank of this epoch, or of the whole job, all that is known; steps are those of ten seconds.
+v1::RankHistory ReportHistory(const RollUpHistory& history, uint64_t epoch, uint32_t rank);
+// Adds the sections of a rank that is measured.
+void ReportSections(const Measurements& measurements, uint32_t rank, v1::RankHistory* shown);
 
 }  // namespace farandole
 

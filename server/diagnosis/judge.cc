@@ -256,7 +256,7 @@ void Judge::JudgeRank(const Row& row, Diagnosis* diagnosis) const {
   blocker.lost_seconds_a_minute = 60 * row.gap;
   blocker.percent = 100 * row.gap * static_cast<double>(rows_.size() - 1) / static_cast<double>(rows_.size());
   blocker.own_ratio = median > 0 ? row.own / median : 0;
-  blocker.since = OnsetOf(row.rank, [&](int64_t bucket) { return GapIn(row.rank, bucket); });
+  blocker.since = OnsetOfGap(row.rank);
   blocker.sentence =
       absl::StrCat(around_.name_rank(row.rank), " was last in ", blocker.last_steps, " of the last ", blocker.steps,
                    " steps; ", rows_.size() == 2 ? "the other waited " : "the others waited ",
@@ -332,7 +332,7 @@ Judge::Spread Judge::SpreadOf(uint32_t rank) const {
   return spread;
 }
 
-absl::Time Judge::OnsetOf(uint32_t rank, absl::FunctionRef<double(int64_t bucket)> loss_in) const {
+Judge::Onset Judge::OnsetOf(uint32_t rank, absl::FunctionRef<double(int64_t bucket)> loss_in) const {
   const int64_t first = std::max<int64_t>(0, end_ - static_cast<int64_t>(Measurements::kBuckets));
   std::vector<double> losses;
   int64_t begin = first;
@@ -359,7 +359,12 @@ absl::Time Judge::OnsetOf(uint32_t rank, absl::FunctionRef<double(int64_t bucket
     clearest = clarity;
     onset = split;
   }
-  return measured_.TimeOf(begin + onset);
+  return {measured_.TimeOf(begin + onset), onset == 0};
+}
+
+absl::Time Judge::OnsetOfGap(uint32_t rank) const {
+  const Onset onset = OnsetOf(rank, [&](int64_t bucket) { return GapIn(rank, bucket); });
+  return onset.is_oldest ? OnsetInHistory(rank).value_or(onset.at) : onset.at;
 }
 
 double Judge::Busy(const Row& row) const {
@@ -397,11 +402,14 @@ double Judge::MedianOwnBeside(uint32_t rank) const {
 
 // All have become slower than they were in the best ten seconds.
 void Judge::JudgeWhole(Diagnosis* diagnosis) const {
-  const std::vector<Measurements::RollUp> past = measured_.RollUps(rows_[0].rank);
+  const std::vector<std::pair<int64_t, RollUp>> past = measured_.history().ReadFinest(rows_[0].rank);
   if (past.size() < 3 || steps_ < kLeastSteps || seconds_ <= 0) return;
-  const auto best =
-      std::max_element(past.begin(), past.end(), [](const auto& a, const auto& b) { return a.steps < b.steps; });
-  const double best_rate = best->steps / absl::ToDoubleSeconds(Measurements::kRollUp);
+  // The first ten seconds of an epoch may be more, or less.
+  const auto rate_of = [](const RollUp& one) { return one.steps / (std::max<double>(one.tenths, 100) / 10); };
+  const auto best = std::max_element(past.begin(), past.end(), [&rate_of](const auto& a, const auto& b) {
+    return rate_of(a.second) < rate_of(b.second);
+  });
+  const double best_rate = rate_of(best->second);
   const double rate = static_cast<double>(steps_) / seconds_;
   if (best_rate <= 0 || rate >= kOfBest * best_rate) return;
   const Shares shares = SharesOf();
@@ -410,7 +418,7 @@ void Judge::JudgeWhole(Diagnosis* diagnosis) const {
   blocker.steps = steps_;
   blocker.percent = 100 * (1 - rate / best_rate);
   blocker.lost_seconds_a_minute = 60 * (1 - rate / best_rate);
-  blocker.since = measured_.began() + best->number * Measurements::kRollUp;
+  blocker.since = measured_.history().TimeOf(best->first + 1);
   blocker.sentence = absl::StrCat(absl::StrFormat("all ranks make %.1f steps/s, and made %.1f; ", rate, best_rate),
                                   Percent(shares.own), " of the time is the program's own, ", Percent(shares.transfer),
                                   " collectives, ", Percent(shares.waited), " waiting for each other: whole job");

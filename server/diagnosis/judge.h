@@ -157,9 +157,18 @@ class Judge {
   Spread SpreadOf(uint32_t rank) const;
   void NameSection(const Row& row, Blocker* blocker) const;
   double GapIn(uint32_t rank, int64_t bucket) const;
+  // A change of a rank's gap, or of another loss.
+  struct Onset {
+    absl::Time at;
+    bool is_oldest = false;  // it was great in all buckets that are known
+  };
   // When the share of the time that is lost, by bucket, has changed most clearly from small to great; where it never
   // was small, the oldest bucket in which the rank is known.
-  absl::Time OnsetOf(uint32_t rank, absl::FunctionRef<double(int64_t bucket)> loss_in) const;
+  Onset OnsetOf(uint32_t rank, absl::FunctionRef<double(int64_t bucket)> loss_in) const;
+  // Of the rank's gap; where it was great all the last minute, that of the history.
+  absl::Time OnsetOfGap(uint32_t rank) const;
+  // nullopt: the history knows no more.
+  std::optional<absl::Time> OnsetInHistory(uint32_t rank) const;
   // How much of its own time its GPU, or else its CPU, was busy; and the same in the last seconds.
   double Busy(const Row& row) const;
   double BusySince(const Row& row, double seconds) const;

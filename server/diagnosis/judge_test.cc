@@ -64,6 +64,23 @@ TEST(JudgeTest, RankZeroIsJudgedByWhatTheOthersWait) {
   EXPECT_EQ(diagnosis.blockers[0].rank, 0u);
 }
 
+TEST(JudgeTest, AnOldFaultIsSaidToBeAsOldAsItIs) {
+  for (const double onset : {0.0, 600.0, 5000.0}) {
+    Plan plan;
+    plan.ranks = 4;
+    plan.own = 0.5;
+    plan.work = [onset](int rank, double now, double base) {
+      return Work{rank == 1 && now >= onset ? 1.5 * base : base, 1};
+    };
+    SimulatedJob job(plan);
+    job.Run(onset + 1200);
+    const Diagnosis diagnosis = job.Decide();
+    ASSERT_EQ(diagnosis.blockers.size(), 1u) << onset;
+    EXPECT_EQ(diagnosis.blockers[0].rank, 1u);
+    EXPECT_NEAR(absl::ToDoubleSeconds(diagnosis.blockers[0].since - SimulatedJob::TimeAt(onset)), 0, 15) << onset;
+  }
+}
+
 TEST(JudgeTest, AGpuSaysMoreThanTheCpu) {
   Plan plan;
   plan.work = [](int rank, double, double base) { return Work{rank == 5 ? 1.8 * base : base, 1}; };

@@ -1,6 +1,9 @@
-// The part of Judge that looks at the whole epoch.
+// The part of Judge that looks at the whole epoch, and at what was before.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -65,6 +68,40 @@ std::optional<Blocker> Judge::WorstOfAll() const {
       absl::StrCat(around_.name_rank(*worst), " was last in ", blocker.last_steps, " of ", blocker.steps,
                    " steps; the others waited ", absl::StrFormat("%.0f s", gap * total.seconds), " for it");
   return blocker;
+}
+
+std::optional<absl::Time> Judge::OnsetInHistory(uint32_t rank) const {
+  const RollUpHistory& history = measured_.history();
+  const std::vector<RollUpHistory::Point> own = history.Read(history.epoch(), rank);
+  const std::vector<RollUpHistory::Point> all = history.Read(history.epoch(), RollUpHistory::kWholeJob);
+  const double count = static_cast<double>(rows_.size());
+  // By point: its seconds, and its gap in all of them; added up.
+  std::vector<int64_t> numbers;
+  std::vector<std::pair<double, double>> sums = {{0, 0}};
+  size_t at = 0;
+  for (const RollUpHistory::Point& point : own) {
+    while (at < all.size() && all[at].number < point.number) ++at;
+    if (at == all.size()) break;
+    if (all[at].number != point.number) continue;
+    const double mean = (all[at].value.waited * count - point.value.waited) / (count - 1);
+    const double seconds = absl::ToDoubleSeconds(point.width);
+    numbers.push_back(point.number);
+    sums.emplace_back(sums.back().first + seconds, sums.back().second + seconds * (mean - point.value.waited) / 1000);
+  }
+  if (numbers.empty()) return std::nullopt;
+  size_t onset = 0;
+  double clearest = 0;
+  const auto [whole, gaps] = sums.back();
+  for (size_t split = 1; split < numbers.size(); ++split) {
+    const auto [before, gap_before] = sums[split];
+    const double change = (gaps - gap_before) / (whole - before) - gap_before / before;
+    if (change < 2 * kLeastShare) continue;
+    const double clarity = before * (whole - before) * change * change;
+    if (clarity <= clearest) continue;
+    clearest = clarity;
+    onset = split;
+  }
+  return history.TimeOf(numbers[onset]);
 }
 
 }  // namespace farandole

@@ -17,7 +17,7 @@ uint64_t At(const Column& column, int at) {
 }
 
 uint16_t Thousandths(double part, double whole) {
-  return whole > 0 ? static_cast<uint16_t>(std::clamp(1000 * part / whole, 0.0, 65535.0)) : 0;
+  return whole > 0 ? static_cast<uint16_t>(std::clamp(1000 * part / whole + 0.5, 0.0, 65535.0)) : 0;
 }
 
 uint16_t Small(uint64_t number) { return static_cast<uint16_t>(std::min<uint64_t>(number, 65535)); }
@@ -50,9 +50,10 @@ RankSpan SpanOf(const v1::Heartbeat& heartbeat, int at) {
 
 }  // namespace
 
-Measurements::Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, absl::Time began)
+Measurements::Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, RollUpHistory* history, absl::Time began)
     : hosts_(std::move(hosts)),
       budget_(budget),
+      history_(history),
       began_(began),
       totals_(hosts_.size()),
       present_(hosts_.size()),
@@ -66,20 +67,20 @@ Measurements::~Measurements() {
 
 void Measurements::Open() {
   is_open_ = true;
-  const int64_t bytes =
-      static_cast<int64_t>(size() * (kBuckets * sizeof(Cell) + kRollUps * sizeof(RollUp) + sizeof(OpenRollUp)));
+  const int64_t bytes = static_cast<int64_t>(size() * (kBuckets * sizeof(Cell) + sizeof(OpenRollUp)));
   if (budget_ != nullptr) {
     if (!budget_->Take(bytes)) return;
     taken_ = bytes;
   }
   cells_.resize(size() * kBuckets);
-  roll_ups_.resize(size() * kRollUps);
   open_roll_ups_.resize(size());
 }
 
 void Measurements::Take(const v1::Heartbeat& heartbeat, absl::Time now) {
   if (!heartbeat.has_measures()) return;
   if (!is_open_) Open();
+  if (open_number_ >= 0 && history_->NumberAt(now) > open_number_) Close();
+  if (is_kept() && open_number_ < 0) open_number_ = history_->NumberAt(now);
   const v1::Measures& measures = heartbeat.measures();
   for (int at = 0; at < heartbeat.pulses_size(); ++at) {
     const uint32_t rank = heartbeat.pulses(at).rank();
@@ -88,7 +89,7 @@ void Measurements::Take(const v1::Heartbeat& heartbeat, absl::Time now) {
                       static_cast<uint32_t>(At(measures.last_slot(), at)),
                       static_cast<uint32_t>(At(measures.batch_slot(), at))};
     Add(rank, span, now);
-    if (is_kept()) AddToRollUp(rank, span, now);
+    if (is_kept()) AddToRollUp(rank, span);
   }
   sections_.Take(heartbeat, now - began_);
   if (heartbeat.pulses_size() > 0) {
@@ -127,27 +128,29 @@ Measurements::Cell& Measurements::CellOf(uint32_t rank, int64_t bucket) {
   return cell;
 }
 
-void Measurements::AddToRollUp(uint32_t rank, const RankSpan& span, absl::Time now) {
-  const uint32_t number = static_cast<uint32_t>(std::max<int64_t>(0, (now - began_) / kRollUp)) + 1;
+void Measurements::AddToRollUp(uint32_t rank, const RankSpan& span) {
   OpenRollUp& open = open_roll_ups_[rank];
-  if (open.number != number) {
-    if (open.number != 0) {
-      const RankSpan& sum = open.sum;
-      roll_ups_[rank * kRollUps + open.number % kRollUps] = {open.number,
-                                                             Thousandths(sum.waited_for_others(), sum.seconds),
-                                                             Thousandths(open.most_waited, 1),
-                                                             Thousandths(sum.waited_in_batch, sum.seconds),
-                                                             Thousandths(open.most_transfer, 1),
-                                                             Thousandths(sum.cpu, sum.seconds),
-                                                             Small(sum.steps)};
-    }
-    open = OpenRollUp();
-    open.number = number;
-  }
   Accumulate(span, &open.sum);
   if (span.seconds <= 0) return;
   open.most_waited = std::max(open.most_waited, span.waited_for_others() / span.seconds);
   open.most_transfer = std::max(open.most_transfer, span.waited_in_batch / span.seconds);
+}
+
+void Measurements::Close() {
+  if (open_number_ < 0) return;
+  std::vector<RollUp> over(size());
+  for (size_t rank = 0; rank < size(); ++rank) {
+    const OpenRollUp open = std::exchange(open_roll_ups_[rank], OpenRollUp());
+    const RankSpan& sum = open.sum;
+    over[rank] = {Small(static_cast<uint64_t>(10 * sum.seconds + 0.5)),
+                  Thousandths(sum.waited_for_others(), sum.seconds),
+                  Thousandths(open.most_waited, 1),
+                  Thousandths(sum.waited_in_batch, sum.seconds),
+                  Thousandths(open.most_transfer, 1),
+                  Thousandths(sum.cpu, sum.seconds),
+                  static_cast<uint32_t>(sum.steps)};
+  }
+  history_->Add(std::exchange(open_number_, -1), over);
 }
 
 void Measurements::AddNetwork(uint32_t host, const v1::Measures& measures) {
@@ -185,18 +188,6 @@ RankSpan Measurements::Sum(uint32_t rank, int64_t end, int64_t count) const {
   RankSpan sum;
   for (int64_t bucket = std::max<int64_t>(0, end - count); bucket < end; ++bucket) Accumulate(In(rank, bucket), &sum);
   return sum;
-}
-
-std::vector<Measurements::RollUp> Measurements::RollUps(uint32_t rank) const {
-  std::vector<RollUp> all;
-  if (!is_kept()) return all;
-  const uint32_t open = open_roll_ups_[rank].number;
-  const uint32_t first = open > kRollUps ? open - static_cast<uint32_t>(kRollUps) + 1 : 1;
-  for (uint32_t number = first; number < open; ++number) {
-    const RollUp& one = roll_ups_[rank * kRollUps + number % kRollUps];
-    if (one.number == number) all.push_back(one);
-  }
-  return all;
 }
 
 }  // namespace farandole

@@ -12,6 +12,7 @@
 #include "server/diagnosis/host_links.h"
 #include "server/diagnosis/memory_budget.h"
 #include "server/diagnosis/section_times.h"
+#include "server/diagnosis/roll_up_history.h"
 
 namespace farandole {
 
@@ -36,15 +37,13 @@ struct RankSpan {
   double own() const { return seconds > waited ? seconds - waited : 0; }
 };
 
-// The measurements of an epoch's ranks: the last minute in half seconds, the last hour in steps of ten seconds, and the
-// sums since the epoch began. Pure: times come with the calls. Memory is taken from the budget, some 9 kB a rank, when
-// the first measurement comes; where it is refused, only sums are kept.
+// The measurements of an epoch's ranks: the last minute in half seconds, and the sums since the epoch began. Each ten
+// seconds go to the job's history. Pure: times come with the calls. Memory is taken from the budget, some 5 kB a rank,
+// when the first measurement comes; where it is refused, only sums are kept.
 class Measurements {
  public:
   static constexpr absl::Duration kBucket = absl::Milliseconds(500);
   static constexpr size_t kBuckets = 120;
-  static constexpr absl::Duration kRollUp = absl::Seconds(10);
-  static constexpr size_t kRollUps = 360;
 
   // The traffic of a host's network lately, each second, and since the epoch began.
   struct Network {
@@ -52,17 +51,6 @@ class Measurements {
     double sent_bytes = 0;
     double retransmits = 0;
     uint64_t total_retransmits = 0;
-  };
-  // Ten seconds of a rank: shares of the time in thousandths, on average and in the worst half second.
-  struct RollUp {
-    // The number of the ten seconds since the epoch began; 0: nothing.
-    uint32_t number = 0;
-    uint16_t waited = 0;
-    uint16_t most_waited = 0;
-    uint16_t transfer = 0;
-    uint16_t most_transfer = 0;
-    uint16_t cpu = 0;
-    uint16_t steps = 0;
   };
   // The latest words about a rank.
   struct Present {
@@ -74,14 +62,17 @@ class Measurements {
     uint32_t batch_slot = 0;
   };
 
-  // `hosts`: by rank, the number of its host. `budget`: null where all may be kept; outlives this object.
-  Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, absl::Time began);
+  // `hosts`: by rank, the number of its host. `budget`: null where all may be kept. `history`: the job's, in which this
+  // epoch has begun. Both outlive this object.
+  Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, RollUpHistory* history, absl::Time began);
   ~Measurements();
   Measurements(const Measurements&) = delete;
   Measurements& operator=(const Measurements&) = delete;
 
   // A heartbeat that is within its bounds.
   void Take(const v1::Heartbeat& heartbeat, absl::Time now);
+  // Nothing more comes: the ten seconds that are not over go to the history as they are.
+  void Close();
 
   size_t size() const { return hosts_.size(); }
   uint32_t host(uint32_t rank) const { return hosts_[rank]; }
@@ -98,8 +89,7 @@ class Measurements {
   RankSpan Sum(uint32_t rank, int64_t end, int64_t count) const;
   const RankSpan& Total(uint32_t rank) const { return totals_[rank]; }
   const Present& present(uint32_t rank) const { return present_[rank]; }
-  // Oldest first; at most an hour.
-  std::vector<RollUp> RollUps(uint32_t rank) const;
+  const RollUpHistory& history() const { return *history_; }
   absl::Time TimeOf(int64_t bucket) const { return began_ + static_cast<double>(bucket) * kBucket; }
 
  private:
@@ -114,9 +104,8 @@ class Measurements {
     uint16_t steps = 0;
     uint16_t last_steps = 0;
   };
-  // The ten seconds that are not over.
+  // Of a rank in the ten seconds that are not over.
   struct OpenRollUp {
-    uint32_t number = 0;
     RankSpan sum;
     double most_waited = 0;
     double most_transfer = 0;
@@ -126,11 +115,12 @@ class Measurements {
   void Open();
   Cell& CellOf(uint32_t rank, int64_t bucket);
   void Add(uint32_t rank, const RankSpan& span, absl::Time now);
-  void AddToRollUp(uint32_t rank, const RankSpan& span, absl::Time now);
+  void AddToRollUp(uint32_t rank, const RankSpan& span);
   void AddNetwork(uint32_t host, const v1::Measures& measures);
 
   const std::vector<uint32_t> hosts_;
   MemoryBudget* const budget_;
+  RollUpHistory* const history_;
   const absl::Time began_;
   int64_t taken_ = 0;
   bool is_open_ = false;
@@ -141,7 +131,8 @@ class Measurements {
   SectionTimes sections_;
   // By rank and ring position.
   std::vector<Cell> cells_;
-  std::vector<RollUp> roll_ups_;
+  // Of these ten seconds, by rank.
+  int64_t open_number_ = -1;
   std::vector<OpenRollUp> open_roll_ups_;
 };
 

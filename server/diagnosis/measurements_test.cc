@@ -19,20 +19,41 @@ TEST(MeasurementsTest, ARingKeepsTheLastMinute) {
   EXPECT_NEAR(measured.Total(3).seconds, 100, 1);
 }
 
-TEST(MeasurementsTest, RollUpsKeepAnHour) {
+TEST(MeasurementsTest, EachTenSecondsGoToTheHistory) {
   SimulatedJob::Plan plan;
   plan.ranks = 2;
   plan.own = 0.9;
   plan.transfer = 0.1;
   plan.noise = 0;
   SimulatedJob job(plan);
-  job.Run(4000);
-  const auto past = job.measurements().RollUps(1);
-  ASSERT_GE(past.size(), 350u);
-  ASSERT_LE(past.size(), Measurements::kRollUps);
-  EXPECT_EQ(past.back().number - past.front().number + 1, past.size());
-  EXPECT_NEAR(past.back().transfer, 100, 10);
-  EXPECT_NEAR(past.back().steps, 10, 1);
+  job.Run(1000);
+  const auto past = job.history().ReadFinest(1);
+  ASSERT_GE(past.size(), 99u);
+  EXPECT_EQ(past.back().first - past.front().first + 1, static_cast<int64_t>(past.size()));
+  EXPECT_NEAR(past.back().second.tenths, 100, 1);
+  EXPECT_NEAR(past.back().second.transfer, 100, 10);
+  EXPECT_NEAR(past.back().second.steps, 10, 1);
+}
+
+TEST(MeasurementsTest, TheSecondsThatAreNotOverGoToTheHistoryAtTheEnd) {
+  RollUpHistory history("measured/acme/train/", nullptr);
+  const absl::Time start = SimulatedJob::TimeAt(0);
+  history.Begin(1, {}, start, absl::ZeroDuration());
+  Measurements measured({0, 0}, nullptr, &history, start);
+  v1::Heartbeat beat;
+  beat.add_pulses()->set_rank(0);
+  beat.add_pulses()->set_rank(1);
+  beat.mutable_measures()->set_interval_us(500'000);
+  beat.mutable_measures()->add_waited_us(250'000);
+  beat.mutable_measures()->add_waited_us(0);
+  for (int i = 1; i <= 5; ++i) measured.Take(beat, start + i * absl::Milliseconds(500));
+  EXPECT_TRUE(history.Read(1, 0).empty());
+  measured.Close();
+  ASSERT_EQ(history.Read(1, 0).size(), 1u);
+  EXPECT_EQ(history.Read(1, 0)[0].value.tenths, 25);
+  EXPECT_EQ(history.Read(1, 0)[0].value.waited, 500);
+  measured.Close();
+  EXPECT_EQ(history.Read(1, 0).size(), 1u);
 }
 
 TEST(MeasurementsTest, TheMostOfAHalfSecondIsKept) {
@@ -43,11 +64,11 @@ TEST(MeasurementsTest, TheMostOfAHalfSecondIsKept) {
   };
   SimulatedJob job(plan);
   job.Run(31);
-  const auto past = job.measurements().RollUps(1);
+  const auto past = job.history().ReadFinest(1);
   ASSERT_GE(past.size(), 2u);
-  EXPECT_LT(past[0].most_waited, 200);
-  EXPECT_GT(past[1].most_waited, 900);
-  EXPECT_LT(past[1].waited, 300);
+  EXPECT_LT(past[0].second.most_waited, 200);
+  EXPECT_GT(past[1].second.most_waited, 900);
+  EXPECT_LT(past[1].second.waited, 300);
 }
 
 TEST(MeasurementsTest, WithoutMemoryOnlySumsAreKept) {
@@ -55,7 +76,7 @@ TEST(MeasurementsTest, WithoutMemoryOnlySumsAreKept) {
   SimulatedJob job(SimulatedJob::Plan{}, &budget);
   job.Run(10);
   EXPECT_FALSE(job.measurements().is_kept());
-  EXPECT_TRUE(job.measurements().RollUps(1).empty());
+  EXPECT_TRUE(job.history().ReadFinest(1).empty());
   EXPECT_TRUE(job.Decide().blockers.empty());
   EXPECT_NEAR(job.Totals().seconds, 10, 1);
   EXPECT_EQ(budget.left(), 1000);
@@ -68,15 +89,17 @@ TEST(MeasurementsTest, TheMemoryIsGivenBackWithTheEpoch) {
     EXPECT_EQ(budget.left(), 1 << 20);
     job.Run(1);
     EXPECT_TRUE(job.measurements().is_kept());
-    // Some 9 kB a rank.
-    EXPECT_LT(budget.left(), (1 << 20) - 8 * 8000);
-    EXPECT_GT(budget.left(), (1 << 20) - 8 * 12000);
+    // Some 5 kB a rank.
+    EXPECT_LT(budget.left(), (1 << 20) - 8 * 4000);
+    EXPECT_GT(budget.left(), (1 << 20) - 8 * 6000);
   }
   EXPECT_EQ(budget.left(), 1 << 20);
 }
 
 TEST(MeasurementsTest, AHeartbeatWithoutMeasuresChangesNothing) {
-  Measurements measured({0, 0}, nullptr, SimulatedJob::TimeAt(0));
+  RollUpHistory history("measured/acme/train/", nullptr);
+  history.Begin(1, {}, SimulatedJob::TimeAt(0), absl::ZeroDuration());
+  Measurements measured({0, 0}, nullptr, &history, SimulatedJob::TimeAt(0));
   v1::Heartbeat beat;
   beat.add_pulses()->set_rank(1);
   measured.Take(beat, SimulatedJob::TimeAt(1));

@@ -17,12 +17,18 @@ std::vector<uint32_t> HostsOf(const SimulatedJob::Plan& plan) {
 
 uint64_t Us(double seconds) { return static_cast<uint64_t>(std::max(0.0, seconds) * 1e6); }
 
+// An epoch has begun in `history`.
+RollUpHistory* Begun(RollUpHistory* history) {
+  history->Begin(1, {}, SimulatedJob::TimeAt(0), absl::ZeroDuration());
+  return history;
+}
+
 }  // namespace
 
 SimulatedJob::SimulatedJob(Plan plan, MemoryBudget* budget)
     : plan_(std::move(plan)),
       random_(plan_.seed),
-      measurements_(HostsOf(plan_), budget, TimeAt(0)),
+      measurements_(HostsOf(plan_), budget, Begun(&history_), TimeAt(0)),
       sums_(plan_.ranks),
       told_(plan_.ranks),
       silent_(plan_.ranks, 0),

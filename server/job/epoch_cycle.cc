@@ -180,9 +180,12 @@ void EpochCycle::Form() {
   const bool begins_anew = BeginsAnew(workers);
   epoch.set_reason(FormingReason(epoch, workers, begins_anew));
   std::vector<StreamId> streams;
+  std::vector<int32_t> old_ranks;
   for (const size_t index : OrderRanks(candidates)) {
     *epoch.add_members() = workers[index].member;
     streams.push_back(workers[index].stream);
+    const std::optional<uint32_t> old_rank = workers[index].old_rank;
+    old_ranks.push_back(old_rank.has_value() ? static_cast<int32_t>(*old_rank) : -1);
   }
   std::string members_row = PackMembers(epoch);
   if (members_row.size() > kMostMembersRecordBytes) {
@@ -207,8 +210,11 @@ void EpochCycle::Form() {
   job_.last.flights.clear();
   job_.last.flights_charge.Release();
   job_.last.flight.clear();
+  job_.last.diagnosis.Clear();
+  job_.last.hosts.clear();
+  job_.measured.history().Begin(epoch.number(), std::move(old_ranks), ledger_.now(), ledger_.wall_ahead());
   job_.run = std::make_unique<RunningEpoch>(epoch, job_.options, job_.StallLimits(), RunningEpoch::Reserved{},
-                                            job_.Links(), &ledger_.history());
+                                            job_.Links(), &ledger_.history(), &job_.measured.history());
   if (job_.IsElastic()) {
     const absl::Duration window = absl::Milliseconds(ledger_.record().elastic().join_window_ms());
     job_.change = std::make_unique<WantedChange>(epoch.number(), window, 0);
@@ -307,19 +313,13 @@ void EpochCycle::CloseEpoch(const std::string& reason) {
   for (v1::WorkerStatus& worker : job_.last.workers) {
     if (worker.state() == "live" || worker.state() == "draining") worker.set_state("ended");
   }
-  job_.last.stall = job_.run->last_stall();
-  job_.last.stalled_at = job_.run->last_stall_at();
-  job_.last.negotiation_messages = job_.run->negotiation_messages();
-  job_.last.diagnosis = job_.run->diagnosis().Report(ledger_.wall_ahead());
+  job_.KeepLast();
   job_.run.reset();
   job_.change.reset();
 }
 
 void EpochCycle::KeepSurvivors() {
-  job_.last.stall = job_.run->last_stall();
-  job_.last.stalled_at = job_.run->last_stall_at();
-  job_.last.negotiation_messages = job_.run->negotiation_messages();
-  job_.last.diagnosis = job_.run->diagnosis().Report(ledger_.wall_ahead());
+  job_.KeepLast();
   job_.survivors =
       std::make_unique<Survivors>(job_.run->epoch(), job_.run->TakeRoster(), job_.StallLimits().loss, ledger_.now());
   job_.run.reset();

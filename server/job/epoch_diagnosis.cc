@@ -22,8 +22,8 @@ std::string HostName(const v1::Member& member) {
 }  // namespace
 
 EpochDiagnosis::EpochDiagnosis(const Roster* roster, const Negotiation* negotiation,
-                               std::shared_ptr<MemoryBudget> budget)
-    : roster_(roster), negotiation_(negotiation), budget_(std::move(budget)) {
+                               std::shared_ptr<MemoryBudget> budget, RollUpHistory* history)
+    : roster_(roster), negotiation_(negotiation), budget_(std::move(budget)), history_(history) {
   around_.is_present = [roster](uint32_t rank) { return !roster->seat(rank).left; };
   around_.gpu_busy = [roster](uint32_t rank) -> std::optional<double> {
     const std::optional<v1::Gpu>& gpu = roster->seat(rank).gpu;
@@ -52,7 +52,7 @@ std::vector<std::string> EpochDiagnosis::Take(const v1::Heartbeat& heartbeat, ab
       if (is_new) host_names_.push_back(absl::StrCat("host ", HostName(member)));
       hosts.push_back(at->second);
     }
-    measurements_ = std::make_unique<Measurements>(std::move(hosts), budget_.get(), now);
+    measurements_ = std::make_unique<Measurements>(std::move(hosts), budget_.get(), history_, now);
     judged_ = now;
   }
   measurements_->Take(heartbeat, now);
@@ -78,9 +78,14 @@ v1::Diagnosis EpochDiagnosis::Report(absl::Duration wall_ahead) const {
   return report;
 }
 
-v1::RankHistory EpochDiagnosis::History(uint32_t rank, absl::Duration wall_ahead) const {
-  if (measurements_ == nullptr || rank >= measurements_->size()) return {};
-  return ReportHistory(*measurements_, rank, wall_ahead);
+void EpochDiagnosis::Close() {
+  if (measurements_ == nullptr) return;
+  measurements_->Close();
+  history_->Hasten();
+}
+
+void EpochDiagnosis::AddSections(uint32_t rank, v1::RankHistory* shown) const {
+  if (measurements_ != nullptr && rank < measurements_->size()) ReportSections(*measurements_, rank, shown);
 }
 
 void EpochDiagnosis::Describe(uint32_t rank, absl::Time now, v1::WorkerStatus* status) const {

@@ -15,6 +15,7 @@
 #include "server/diagnosis/judge.h"
 #include "server/diagnosis/measurements.h"
 #include "server/diagnosis/memory_budget.h"
+#include "server/diagnosis/roll_up_history.h"
 #include "server/job/members/roster.h"
 #include "server/job/names/negotiation.h"
 
@@ -24,16 +25,20 @@ namespace farandole {
 // Owned by its RunningEpoch, whose parts it borrows.
 class EpochDiagnosis {
  public:
-  // `budget` may be null; shared by the jobs of the coordinator.
-  EpochDiagnosis(const Roster* roster, const Negotiation* negotiation, std::shared_ptr<MemoryBudget> budget);
+  // `budget` may be null; shared by the jobs of the coordinator. `history`: the job's, in which the epoch has begun.
+  EpochDiagnosis(const Roster* roster, const Negotiation* negotiation, std::shared_ptr<MemoryBudget> budget,
+                 RollUpHistory* history);
   EpochDiagnosis(const EpochDiagnosis&) = delete;
   EpochDiagnosis& operator=(const EpochDiagnosis&) = delete;
 
   // A heartbeat within its bounds. Sentences for the history: of blockers that are new in this epoch, and dear.
   std::vector<std::string> Take(const v1::Heartbeat& heartbeat, absl::Time now);
+  // The epoch ends: the last seconds go to the history.
+  void Close();
   // The judgement, by now a few seconds old, with the sums as they are now.
   v1::Diagnosis Report(absl::Duration wall_ahead) const;
-  v1::RankHistory History(uint32_t rank, absl::Duration wall_ahead) const;
+  // Adds to a rank's history how long its sections take.
+  void AddSections(uint32_t rank, v1::RankHistory* shown) const;
   // Adds to a rank's status how it did lately, and where its program is; nothing where that is not known.
   void Describe(uint32_t rank, absl::Time now, v1::WorkerStatus* status) const;
   std::vector<v1::HostStatus> Hosts() const;
@@ -44,6 +49,7 @@ class EpochDiagnosis {
   const Roster* const roster_;
   const Negotiation* const negotiation_;
   const std::shared_ptr<MemoryBudget> budget_;
+  RollUpHistory* const history_;
   Surroundings around_;
   std::vector<std::string> host_names_;
   // From the first measurement on.

@@ -24,6 +24,12 @@ Actions Job::Step(const Event& event, absl::Time now, absl::Duration wall_ahead)
   return state_->Step(event, now, wall_ahead);
 }
 
+bool Job::HasMeasured() const { return state_->HasMeasured(); }
+
+StoreBatch Job::TakeMeasured() { return state_->TakeMeasured(); }
+
+void Job::HastenMeasured() { state_->HastenMeasured(); }
+
 v1::JobSummary Job::Summary() const { return state_->Summary(); }
 
 bool Job::IsClaimed() const { return state_->IsClaimed(); }

@@ -36,9 +36,11 @@ struct JobOptions {
   bool logs_beside_workers = false;
   // The spans of the job's runs are among its actions.
   bool traces_runs = false;
-  // For what the jobs' ranks have measured (see Measurements): enough for some 28,000 ranks. Shared by all that copy
-  // these options, the jobs of one coordinator.
-  std::shared_ptr<MemoryBudget> measurements = std::make_shared<MemoryBudget>(256 << 20);
+  // For what the jobs' ranks have measured in the last minute (see Measurements): enough for some 27,000 ranks. Shared
+  // by all that copy these options, the jobs of one coordinator.
+  std::shared_ptr<MemoryBudget> measurements = std::make_shared<MemoryBudget>(128 << 20);
+  // For what they did before (see RollUpHistory); shared likewise.
+  std::shared_ptr<MemoryBudget> roll_ups = std::make_shared<MemoryBudget>(256 << 20);
   // For what their programs log, by tenant; shared likewise.
   std::shared_ptr<TenantBudgets> logged = std::make_shared<TenantBudgets>(64 << 20);
   // For timelines of whole jobs; shared likewise.
@@ -69,13 +71,22 @@ class Job {
   // Decides what follows from `event` at `now`. Never fails: a bad call is answered by a Reply that says what is wrong.
   Actions Step(const Event& event, absl::Time now, absl::Duration wall_ahead = absl::ZeroDuration());
 
+  // There is something for TakeMeasured.
+  bool HasMeasured() const;
+  // Rows of what was measured: to be committed behind the steps so far, patiently. No step waits for them, and there is
+  // one such commit at a time.
+  StoreBatch TakeMeasured();
+  // The coordinator ends: all of it is due.
+  void HastenMeasured();
+
   // The job's row in ListJobs; as of the last Step.
   v1::JobSummary Summary() const;
   // A launch has taken the job's name, and no worker of it has joined yet.
   bool IsClaimed() const;
   // The last Step has deleted the job: its persist is the last one, and the shell purges what rows are left.
   bool IsDeleted() const;
-  // No stream, no call, no running epoch: the shell may drop the object and restore it from its rows when needed.
+  // No stream, no call, no running epoch, nothing for TakeMeasured: the shell may drop the object and restore it from
+  // its rows when needed.
   bool IsIdle() const;
 
  private:

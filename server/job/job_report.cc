@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "server/diagnosis/diagnosis_report.h"
 #include "server/job/rules/wording.h"
 
 namespace farandole {
@@ -42,20 +43,19 @@ v1::JobSummary JobReport::Summary() const {
   return summary;
 }
 
-v1::GetJobResponse JobReport::Inspect(std::optional<uint32_t> history_of) const {
-  v1::GetJobResponse response;
+v1::GetJobResponse JobReport::Inspect(std::optional<uint32_t> history_of, uint64_t history_epoch) const {
+  v1::GetJobResponse response = job_.ReportMeasured();
   *response.mutable_summary() = Summary();
   *response.mutable_history() = ledger_.history().entries();
   response.set_negotiation_messages(job_.run == nullptr ? job_.last.negotiation_messages
                                                         : job_.run->negotiation_messages());
-  *response.mutable_diagnosis() =
-      job_.run == nullptr ? job_.last.diagnosis : job_.run->diagnosis().Report(ledger_.wall_ahead());
   response.set_flight(job_.last.flight);
   if (job_.wanted.state().serial() != 0) *response.mutable_wanted_checkpoint() = job_.wanted.state();
-  if (job_.run != nullptr && history_of.has_value())
-    *response.mutable_rank_history() = job_.run->diagnosis().History(*history_of, ledger_.wall_ahead());
-  if (job_.run != nullptr) {
-    for (v1::HostStatus& host : job_.run->diagnosis().Hosts()) *response.add_hosts() = std::move(host);
+  const uint64_t epoch = history_epoch == 0 ? ledger_.record().epoch().number() : history_epoch;
+  if (history_of.has_value()) {
+    *response.mutable_rank_history() = ReportHistory(job_.measured.history(), epoch, *history_of);
+    if (job_.run != nullptr && job_.run->epoch().number() == epoch)
+      job_.run->diagnosis().AddSections(*history_of, response.mutable_rank_history());
   }
   for (const v1::WorkerStatus& worker : job_.run == nullptr ? job_.last.workers : job_.run->Workers(ledger_.now()))
     *response.add_workers() = worker;

@@ -17,8 +17,8 @@ class JobReport {
 
   // The job's row in ListJobs.
   v1::JobSummary Summary() const;
-  // `history_of`: a rank, as in GetJobRequest.
-  v1::GetJobResponse Inspect(std::optional<uint32_t> history_of = std::nullopt) const;
+  // `history_of` and `history_epoch` as in JobInspected.
+  v1::GetJobResponse Inspect(std::optional<uint32_t> history_of = std::nullopt, uint64_t history_epoch = 0) const;
   // Whom the job waits for, and who waits.
   std::string WaitingSentence() const;
 

@@ -14,6 +14,8 @@ namespace farandole {
 absl::Status JobStorage::Load(absl::Span<const StoreRow> rows, absl::Time now, absl::Duration wall_ahead) {
   ledger_.BeginStep(now, wall_ahead);
   const auto members = absl::c_find_if(rows, [](const StoreRow& row) { return absl::StartsWith(row.key, "members/"); });
+  // An epoch that runs goes on in what was measured before.
+  const std::vector<std::string> unread = LoadMeasured(rows);
   for (const StoreRow& row : rows) {
     absl::Status status;
     if (absl::StartsWith(row.key, "job/")) {
@@ -27,7 +29,27 @@ absl::Status JobStorage::Load(absl::Span<const StoreRow> rows, absl::Time now, a
     }
     if (!status.ok()) return status;
   }
+  AdoptReport();
+  if (unread.empty()) return absl::OkStatus();
+  const std::string more = unread.size() == 1 ? "" : absl::StrCat(", nor are ", Count(unread.size() - 1, "other"));
+  ledger_.history().Add(absl::StrCat(unread.front(), more), now);
   return absl::OkStatus();
+}
+
+std::vector<std::string> JobStorage::LoadMeasured(absl::Span<const StoreRow> rows) {
+  std::vector<std::string> unread;
+  for (const StoreRow& row : rows) {
+    if (!absl::StartsWith(row.key, "measured/")) continue;
+    if (const absl::Status status = job_.measured.Load(row); !status.ok()) unread.emplace_back(status.message());
+  }
+  return unread;
+}
+
+void JobStorage::AdoptReport() {
+  const v1::GetJobResponse& report = job_.measured.loaded();
+  if (report.summary().epoch() != ledger_.record().epoch().number()) return;
+  job_.last.diagnosis = report.diagnosis();
+  job_.last.hosts.assign(report.hosts().begin(), report.hosts().end());
 }
 
 void JobStorage::Save() {
@@ -154,10 +176,11 @@ absl::Status JobStorage::LoadRecord(const StoreRow& row, const StoreRow* members
 
 void JobStorage::RestoreEpoch() {
   const v1::Epoch& epoch = ledger_.record().epoch();
+  job_.measured.history().Begin(epoch.number(), {}, ledger_.now(), ledger_.wall_ahead());
   job_.run = std::make_unique<RunningEpoch>(
       epoch, job_.options, job_.StallLimits(),
       RunningEpoch::Reserved{ledger_.record().slots_reserved(), ledger_.record().groups_reserved()}, job_.Links(),
-      &ledger_.history());
+      &ledger_.history(), &job_.measured.history());
   job_.run->AwaitReturn(ledger_.record(), ledger_.now());
   if (job_.IsElastic()) {
     const absl::Duration window = absl::Milliseconds(ledger_.record().elastic().join_window_ms());

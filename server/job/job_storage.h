@@ -2,6 +2,7 @@
 #define FARANDOLE_SERVER_JOB_JOB_STORAGE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -30,6 +31,9 @@ class JobStorage {
 
  private:
   std::string KeyOf(absl::string_view kind) const;
+  // Rows that cannot be read are left out; their sentences, for the job's history.
+  std::vector<std::string> LoadMeasured(absl::Span<const StoreRow> rows);
+  void AdoptReport();
   // The job's name was that of a job that was deleted.
   absl::Status LoadGone(const StoreRow& row);
   // `members_row`: null where there is none.

@@ -14,6 +14,7 @@
 #include "checkpoint/wanted_checkpoint.h"
 #include "farandole/v1/monitor.pb.h"
 #include "server/bytes/byte_account.h"
+#include "server/diagnosis/measured_rows.h"
 #include "server/job/job.h"
 #include "server/job/ledger.h"
 #include "server/job/members/broken_links.h"
@@ -39,6 +40,7 @@ struct JobParts {
     absl::Time stalled_at;
     uint64_t negotiation_messages = 0;
     v1::Diagnosis diagnosis;
+    std::vector<v1::HostStatus> hosts;
     // Launchers have read these flight recorders of its ranks; and the sentence that follows from them.
     std::map<uint32_t, v1::FlightRecords> flights;
     ByteCharge flights_charge = {};
@@ -64,6 +66,10 @@ struct JobParts {
   const Roster* PresentRoster() const;
   // How many waiting workers have a place in the next epoch, beside the members that remain.
   size_t Joining() const;
+  // How the epoch that runs, or ran last, was measured lately.
+  v1::GetJobResponse ReportMeasured() const;
+  // An epoch ends: people may still ask how it was.
+  void KeepLast();
   // Null where a loss ends the job.
   BrokenLinks* Links() { return IsElastic() ? &links : nullptr; }
 
@@ -88,6 +94,7 @@ struct JobParts {
   CheckpointGate gate;
   WantedCheckpoint wanted;
   LoggedValues logged;
+  MeasuredRows measured;
   // Since when an elastic job between two epochs has had fewer than min_size workers.
   absl::Time shortage_since = absl::InfiniteFuture();
   LastEpoch last;

@@ -25,7 +25,7 @@ bool IsAboutTensors(const v1::CoordinatorMessage& message) {
 }  // namespace
 
 RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, StallLimits limits, Reserved reserved,
-                           BrokenLinks* links, History* history)
+                           BrokenLinks* links, History* history, RollUpHistory* measured)
     : epoch_(std::move(epoch)),
       options_(options),
       links_(links),
@@ -35,7 +35,7 @@ RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, StallLimi
       groups_(epoch_.number(), epoch_.members_size(), options.max_groups, reserved.groups + 1),
       negotiation_(epoch_.number(), MaxSlotsOf(epoch_), reserved.slots + 1, groups_, options.bytes),
       stalls_(epoch_.number(), limits.warning, limits.loss, groups_, negotiation_, *roster_, options.bytes),
-      diagnosis_(roster_.get(), &negotiation_, options.measurements) {}
+      diagnosis_(roster_.get(), &negotiation_, options.measurements, measured) {}
 
 void RunningEpoch::Begin(const std::vector<StreamId>& streams, Effects effects) {
   reserved_ = {kSlotBlock, kGroupBlock};

@@ -32,7 +32,7 @@
 namespace farandole {
 
 // The state of one running epoch: its members, groups, names, stalls and measurements. It states when and why the epoch
-// must end (ending()); the Job decides the consequences. Owned by its Job, whose history and broken links it borrows.
+// must end (ending()); the Job decides the consequences. Owned by its Job, whose histories and broken links it borrows.
 class RunningEpoch {
  public:
   // Numbers for slots and groups that may have been given, so that a restarted coordinator does not give them again.
@@ -66,9 +66,9 @@ class RunningEpoch {
     bool* record_changed;
   };
 
-  // `links`: null where the job is not elastic.
+  // `links`: null where the job is not elastic. `measured`: the epoch has begun in it.
   RunningEpoch(v1::Epoch epoch, const JobOptions& options, StallLimits limits, Reserved reserved, BrokenLinks* links,
-               History* history);
+               History* history, RollUpHistory* measured);
   RunningEpoch(const RunningEpoch&) = delete;
   RunningEpoch& operator=(const RunningEpoch&) = delete;
 
@@ -123,6 +123,7 @@ class RunningEpoch {
   absl::Time last_stall_at() const { return last_stall_at_; }
   std::vector<v1::WorkerStatus> Workers(absl::Time now) const;
   const EpochDiagnosis& diagnosis() const { return diagnosis_; }
+  void CloseDiagnosis() { diagnosis_.Close(); }
   // Ranks for which others have waited for long, as far as it was told.
   absl::btree_set<uint32_t> Missing() const { return stalls_.Missing(); }
 

@@ -221,7 +221,7 @@ void Job::State::On(const JobInspected& event) {
     return ledger_.Answer<v1::GetJobResponse>(
         event.call, absl::NotFoundError(absl::StrCat("no worker of job ", ledger_.name(), " has joined yet")));
   }
-  ledger_.Answer<v1::GetJobResponse>(event.call, report_.Inspect(event.history_of));
+  ledger_.Answer<v1::GetJobResponse>(event.call, report_.Inspect(event.history_of, event.history_epoch));
 }
 
 void Job::State::On(const CheckpointsListed& event) {
@@ -304,6 +304,12 @@ void Job::State::On(const AbortRequested& event) {
 void Job::State::On(const DeleteRequested& event) {
   if (absl::Status status = CheckDeletable(event); !status.ok())
     return ledger_.Answer<v1::DeleteJobResponse>(event.call, status);
+  if (event.only_measured) {
+    job_.measured.Clear();
+    job_.last.diagnosis.Clear();
+    job_.last.hosts.clear();
+    return ledger_.Answer<v1::DeleteJobResponse>(event.call, v1::DeleteJobResponse());
+  }
   // Streams of workers whose run is over, which they have not noticed yet.
   for (const auto& [stream, incarnation] : streams_)
     ledger_.Close(stream, absl::NotFoundError(absl::StrCat("job ", ledger_.name(), " was deleted")));
@@ -463,7 +469,8 @@ void Job::State::ForgetClosedStreams() {
 
 bool Job::State::IsIdle() const {
   return job_.run == nullptr && streams_.empty() && job_.lobby.IsEmpty() &&
-         ledger_.record().state() != v1::JOB_STATE_FORMING && !job_.logged.IsDirty() && !timeline_.IsKept();
+         ledger_.record().state() != v1::JOB_STATE_FORMING && !job_.logged.IsDirty() && !timeline_.IsKept() &&
+         !job_.measured.IsDue();
 }
 
 }  // namespace farandole

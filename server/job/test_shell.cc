@@ -36,12 +36,13 @@ Actions TestShell::Step(const Event& event) {
   Expect(calls_.empty(), absl::StrCat(calls_.size(), " calls have no answer after their step"));
   calls_.clear();
   next_tick_ = actions.next_tick;
+  while (job_->HasMeasured()) Apply(job_->TakeMeasured());
   if (job_->IsDeleted()) Purge();
   return actions;
 }
 
 void TestShell::Purge() {
-  for (const char* kind : {"checkpoint", "grant", "logged", "purge"}) {
+  for (const char* kind : {"checkpoint", "grant", "logged", "measured", "purge"}) {
     const std::string prefix = absl::StrCat(kind, "/", kTenant, "/", kJob);
     while (rows_.lower_bound(prefix) != rows_.end() && absl::StartsWith(rows_.lower_bound(prefix)->first, prefix))
       rows_.erase(rows_.lower_bound(prefix));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -64,7 +65,7 @@ void JobLoop::Purge(const JobKey& key) {
 }
 
 void JobLoop::Run() {
-  while (true) {
+  for (bool is_closed = false;;) {
     const absl::Time due = timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first;
     Mailbox::Delivery delivery = mailbox_.Take(turns_.IsEmpty() ? due : SteadyNow());
     for (const auto& complete : delivery.completions) complete();
@@ -73,10 +74,17 @@ void JobLoop::Run() {
     // Once closed, no deadline counts any more: the workers' silence would be ours.
     if (delivery.closed) {
       timers_.clear();
+      if (!std::exchange(is_closed, true)) KeepMeasurements();
       if (IsQuiet()) return;
     } else {
       FireTimers(SteadyNow());
     }
+  }
+}
+
+void JobLoop::KeepMeasurements() {
+  for (const auto& [key, owned] : jobs_) {
+    if (owned->runner != nullptr && !owned->runner->IsGone()) owned->runner->KeepAll();
   }
 }
 
@@ -208,6 +216,7 @@ absl::StatusOr<std::unique_ptr<Job>> JobLoop::MakeJob(const JobKey& key, const A
   if (const std::shared_ptr<ByteAccount> account = AccountOf(key); account != nullptr) {
     options.bytes = account;
     options.measurements = std::make_shared<MemoryBudget>(options.measurements, account, ByteKind::kMeasurements);
+    options.roll_ups = std::make_shared<MemoryBudget>(options.roll_ups, account, ByteKind::kMeasurements);
     options.timelines = std::make_shared<MemoryBudget>(options.timelines, account, ByteKind::kTimelines);
   }
   if (rows.rows.empty()) return std::make_unique<Job>(key.tenant, key.job, options, options_.random_bytes);

@@ -134,6 +134,8 @@ class JobLoop {
   void Refuse(const Event& event, const absl::Status& status);
   OwnedJob* Find(const JobKey& key, uint64_t life);
   bool IsQuiet() const;
+  // The loop ends.
+  void KeepMeasurements();
 
   const JobLoopOptions options_;
   const JobLoopSurroundings surroundings_;

@@ -113,6 +113,14 @@ class GatedStore : public Store {
     std::unique_lock<std::mutex> lock(mutex_);
     arrived_.wait(lock, [&] { return held_.size() >= count; });
   }
+  // Lets the oldest one through; the others stay.
+  void LetOneThrough() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const std::function<void()> commit = std::move(held_.front());
+    held_.erase(held_.begin());
+    lock.unlock();
+    commit();
+  }
   void Open() {
     std::vector<std::function<void()>> held;
     {

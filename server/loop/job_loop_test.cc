@@ -16,7 +16,10 @@
 namespace farandole {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST_F(JobLoopTest, NothingButAJoinMakesAJob) {
   const auto loop = MakeLoop();
@@ -111,6 +114,58 @@ TEST_F(JobLoopTest, OutputsOfLaterStepsQueueBehindACommitWhileStepsGoOn) {
   const Reply reply = outputs_.NextReply();
   EXPECT_EQ(reply.call, 9u);
   EXPECT_EQ(std::get<v1::GetJobResponse>(reply.message).summary().state(), v1::JOB_STATE_FINISHED);
+}
+
+// A heartbeat with measurements of the job that Form makes.
+v1::WorkerMessage MeasuredBeat() {
+  v1::WorkerMessage beat;
+  beat.mutable_heartbeat()->set_epoch(1);
+  beat.mutable_heartbeat()->add_pulses()->set_beat(1);
+  v1::Measures* measures = beat.mutable_heartbeat()->mutable_measures();
+  measures->set_interval_us(500'000);
+  measures->add_steps(3);
+  return beat;
+}
+
+TEST_F(JobLoopTest, ALoopThatIsStoppedKeepsWhatWasMeasured) {
+  auto loop = MakeLoop();
+  Form(loop.get());
+  ASSERT_TRUE(loop->Push(kJob, MessageReceived{1, MeasuredBeat()}).ok());
+  ASSERT_TRUE(loop->Push(kJob, JobInspected{2}).ok());
+  outputs_.NextReply();
+  EXPECT_THAT(KeysNow(), Not(Contains(StartsWith("measured/default/train/"))));
+  loop.reset();
+  EXPECT_THAT(KeysNow(), Contains(StartsWith("measured/default/train/0/000000000001/")));
+}
+
+TEST_F(JobLoopTest, NoStepWaitsForTheCommitOfMeasurementsAndTheJobStaysUntilItHasEnded) {
+  idle_linger_ = absl::Milliseconds(1);
+  const auto loop = MakeLoop();
+  Form(loop.get());
+  ASSERT_TRUE(loop->Push(kJob, MessageReceived{1, MeasuredBeat()}).ok());
+  ASSERT_TRUE(loop->Push(kJob, JobInspected{2}).ok());
+  EXPECT_TRUE(outputs_.NextReply().status.ok());
+  store_.Hold();
+  // The end of the epoch: the job's record, and what was measured.
+  ASSERT_TRUE(loop->Push(kJob, AbortRequested{3, "enough"}).ok());
+  store_.AwaitHeld(2);
+  store_.LetOneThrough();
+  EXPECT_EQ(outputs_.NextReply().call, 3u);
+  ASSERT_TRUE(loop->Push(kJob, JobInspected{4, 0}).ok());
+  const Reply shown = outputs_.NextReply();
+  EXPECT_EQ(std::get<v1::GetJobResponse>(shown.message).rank_history().steps_size(), 1);
+  const int reads = store_.calls();
+  ASSERT_TRUE(loop->Push(kJob, JobInspected{5}).ok());
+  outputs_.NextReply();
+  EXPECT_EQ(store_.calls(), reads) << "it was not dropped";
+  store_.Open();
+  // Now it is, and read again when somebody asks.
+  CallId call = 6;
+  while (store_.calls() == reads) {
+    ASSERT_TRUE(loop->Push(kJob, JobInspected{call++, 0}).ok());
+    const Reply again = outputs_.NextReply();
+    EXPECT_EQ(std::get<v1::GetJobResponse>(again.message).rank_history().steps_size(), 1);
+  }
 }
 
 TEST_F(JobLoopTest, ARefusedCommitDropsTheJobAndEndsItsStreamsAborted) {

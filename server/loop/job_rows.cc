@@ -74,7 +74,7 @@ void AcquireJobRows(Store* store, const JobKey& key, std::function<void(absl::St
   store->AcquireRows(key.Text(),
                      {JobRowKey(key), absl::StrCat("members/", key.Text()), GoneRowKey(key), PurgeRowKey(key)},
                      {absl::StrCat("checkpoint/", key.Text(), "/"), absl::StrCat("grant/", key.Text(), "/"),
-                      absl::StrCat("logged/", key.Text(), "/")},
+                      absl::StrCat("logged/", key.Text(), "/"), absl::StrCat("measured/", key.Text(), "/")},
                      std::move(done));
 }
 

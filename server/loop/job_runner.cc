@@ -55,6 +55,23 @@ void JobRunner::Take(const Event& event, absl::Time now) {
     actions.outputs.emplace_back(CloseStream{closed->stream, absl::CancelledError(closed->evidence)});
   }
   CarryOut(std::move(actions), std::holds_alternative<JobInspected>(event));
+  Keep();
+}
+
+void JobRunner::KeepAll() {
+  job_->HastenMeasured();
+  Keep();
+}
+
+void JobRunner::Keep() {
+  if (is_keeping_ || !job_->HasMeasured()) return;
+  StoreBatch batch = job_->TakeMeasured();
+  if (batch.empty()) return;
+  is_keeping_ = true;
+  batch.is_patient = true;
+  surroundings_.store->Commit(owner_, owner_revision_, std::move(batch), [committed = committed_](absl::Status status) {
+    committed(kMeasured, std::move(status));
+  });
 }
 
 bool JobRunner::Admit(const Event& event) {
@@ -162,6 +179,10 @@ void JobRunner::CountEpochs(const v1::CoordinatorMessage& message, std::string* 
 }
 
 void JobRunner::OnCommitted(uint64_t number) {
+  if (number == kMeasured) {
+    is_keeping_ = false;
+    return Keep();
+  }
   for (UnfinishedStep& step : unfinished_) {
     if (step.number == number) step.is_durable = true;
   }

@@ -47,7 +47,10 @@ class JobRunner {
   void Take(const Event& event, absl::Time now);
   bool CanTake() const { return unfinished_.size() < kMaxUnfinishedSteps && !job_->IsDeleted(); }
 
-  // The commit of step `number` has ended. Not OK: it is the caller's to Abandon the runner.
+  // The coordinator ends: commits all that was measured.
+  void KeepAll();
+  // The commit of step `number`, or of measurements (kMeasured), has ended. Not OK: it is the caller's to Abandon the
+  // runner.
   void OnCommitted(uint64_t number);
   // Ends every stream and answers every call of the job with `status`; nothing that waited for a commit goes out. The
   // job's object is of no use afterwards; its rows are what counts.
@@ -58,9 +61,9 @@ class JobRunner {
   // The job was deleted, durably, and all its callers know.
   bool IsGone() const { return job_->IsDeleted() && unfinished_.empty(); }
   absl::Time next_tick() const { return next_tick_; }
-  bool HasUnfinishedSteps() const { return !unfinished_.empty(); }
+  bool HasUnfinishedSteps() const { return !unfinished_.empty() || is_keeping_; }
   // Nothing would be lost if the runner was given up now.
-  bool IsIdle() const { return unfinished_.empty() && streams_.empty() && calls_.empty() && job_->IsIdle(); }
+  bool IsIdle() const { return !HasUnfinishedSteps() && streams_.empty() && calls_.empty() && job_->IsIdle(); }
 
  private:
   // A Step whose outputs have not gone out yet.
@@ -71,7 +74,12 @@ class JobRunner {
     std::vector<Output> outputs;
   };
 
+  // In place of a step's number.
+  static constexpr uint64_t kMeasured = 0;
+
   bool Admit(const Event& event);
+  // Commits what was measured, if it is due and the last such commit has ended. No step waits for it.
+  void Keep();
   // The summary's row follows that of the record.
   void KeepSummary(StoreBatch* persist);
   void Account(const std::vector<Output>& outputs);
@@ -93,6 +101,8 @@ class JobRunner {
 
   std::deque<UnfinishedStep> unfinished_;
   uint64_t last_number_ = 0;
+  // A commit of measurements is on its way.
+  bool is_keeping_ = false;
   absl::Time next_tick_ = absl::InfiniteFuture();
   // Open streams and calls that the job knows.
   absl::flat_hash_set<StreamId> streams_;

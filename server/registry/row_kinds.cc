@@ -22,6 +22,9 @@ absl::Span<const RowKind> RowKinds() {
       {"grant", &v1::GrantRecord::default_instance(), true},
       // But for logged/TENANT/JOB/stands, a LoggedStands.
       {"logged", &v1::LoggedRecord::default_instance(), true},
+      // Points as they lie in memory (server/diagnosis/roll_up_history.cc); measured/TENANT/JOB/report has a
+      // GetJobResponse.
+      {"measured", nullptr, true},
       {"gone", &v1::GoneRecord::default_instance(), true},
       {"purge", nullptr, true},
       {"queue", &v1::QueuedRecord::default_instance(), true},

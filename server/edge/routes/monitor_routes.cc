@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "base/job_state.h"
 #include "nlohmann/json.hpp"
+#include "server/diagnosis/roll_up_history.h"
 #include "server/edge/pages/page.h"
 #include "server/edge/routes/access_routes.h"
 #include "server/edge/routes/action_routes.h"
@@ -48,9 +49,10 @@ constexpr size_t kMostWholeJobs = 8;
 constexpr size_t kMostPageBytes = 32 << 20;
 constexpr size_t kMostSearchBytes = 256;
 
-// The rank whose history is asked for, "rank=37" in the query.
+// The rank whose history is asked for, "rank=37" in the query; "rank=all": the whole job's.
 std::optional<uint32_t> RankOf(const std::string& query) {
   uint32_t rank = 0;
+  if (QueryValue(query, "rank") == "all") return RollUpHistory::kWholeJob;
   return absl::SimpleAtoi(QueryValue(query, "rank"), &rank) ? std::make_optional(rank) : std::nullopt;
 }
 
@@ -69,12 +71,14 @@ HttpReply JobReply(std::shared_ptr<const v1::GetJobResponse> job, v1::ListCheckp
   return reply;
 }
 
-void AnswerJob(CallRouter* router, const Access& viewer, const JobKey& key, std::optional<uint32_t> history_of,
+void AnswerJob(CallRouter* router, const Access& viewer, const JobKey& key, const std::string& query,
                HttpAnswer answer) {
+  uint64_t epoch = 0;
+  if (!absl::SimpleAtoi(QueryValue(query, "epoch"), &epoch)) epoch = 0;
   AskJob<v1::GetJobResponse>(
       router, key,
-      [history_of](CallId call) {
-        return JobInspected{call, history_of};
+      [history_of = RankOf(query), epoch](CallId call) {
+        return JobInspected{call, history_of, epoch};
       },
       std::move(answer),
       [router, viewer, key](v1::GetJobResponse job, const HttpAnswer& next) {
@@ -153,7 +157,7 @@ void AnswerOne(CallRouter* router, const Pages& pages, const HttpRequest& reques
   if (view == "checkpoints") return AnswerCheckpoints(router, pages, *key, request.query, identity, std::move(answer));
   if (!view.empty()) return AnswerView(pages, *key, request.query, identity, std::move(answer));
   std::optional<HttpAnswer> held = pages.whole_jobs->Take(identity, std::move(answer));
-  if (held.has_value()) AnswerJob(router, ReaderOf(identity), *key, RankOf(request.query), *std::move(held));
+  if (held.has_value()) AnswerJob(router, ReaderOf(identity), *key, request.query, *std::move(held));
 }
 
 // Written on the edge's thread: it may be megabytes.

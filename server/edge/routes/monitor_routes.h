@@ -26,7 +26,9 @@ struct MonitorSources {
 //                                        search=, state= (again and again), order=urgency choose, offset= and limit=
 //                                        (at most 1,000) say which of them are told
 //   GET /api/v1/jobs/NAME[?tenant=NAME]  one job with "workers", "history" and "checkpoints"; another tenant's with an
-//                                        a cluster role only; with view= the part of it that a page shows (view_json.h)
+//                                        a cluster role only; with view= the part of it that a page shows
+//                                        (view_json.h); with rank=, a number or "all", its "rank_history", in epoch= or
+//                                        the last one
 //   GET /api/v1/jobs/NAME/metrics        what its programs have logged (web/logged_text.h); format=csv, name= (again
 //                                        and again) choose
 //   GET /api/v1/events                   what changes, as server-sent events (live_events.h)

@@ -78,8 +78,9 @@ struct LostListed {
 // Monitor: GetJobResponse.
 struct JobInspected {
   CallId call = 0;
-  // The rank whose history is wanted besides.
+  // The rank whose history is wanted besides, or RollUpHistory::kWholeJob; in this epoch, 0: in the last one.
   std::optional<uint32_t> history_of = std::nullopt;
+  uint64_t history_epoch = 0;
 };
 // Monitor: DiagnoseResponse, when the workers have answered.
 struct EvidenceRequested {
@@ -144,9 +145,11 @@ struct AbortRequested {
   std::string only_of_token = {};
 };
 // Admin: DeleteJobResponse. `ended_unix_ms`: only if the job ended then (JobSummary); 0: whenever it ended.
+// `only_measured`: the job stays, without what its ranks have measured.
 struct DeleteRequested {
   CallId call = 0;
   int64_t ended_unix_ms = 0;
+  bool only_measured = false;
 };
 // Admin: DrainWorkersResponse. A rank, or the workers of a host, or those that a launcher has started as these.
 struct DrainRequested {

@@ -1,4 +1,4 @@
-// One rank: what it does now, and its last hour.
+// One rank: what it does now, and what it has done.
 import type { JSX } from "preact";
 import { show } from "./address";
 import { askJson, viewOf, type Job, type Rank, type RankHistory, type SectionTime, type Worker } from "./api";

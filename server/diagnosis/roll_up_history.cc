@@ -1,0 +1,390 @@
+#include "server/diagnosis/roll_up_history.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace farandole {
+namespace {
+
+// Of one commit, which takes 128 operations and 1 MiB: a row of the job's report may be in it, too.
+constexpr size_t kMostRows = 100;
+constexpr size_t kMostRowsBytes = 512 << 10;
+// So that several rows fit into a commit.
+constexpr int64_t kMostRowBytes = 128 << 10;
+// A point of more ranks would be too much for a commit.
+constexpr size_t kMostRanks = 48 << 10;
+constexpr int64_t kPointBytes = sizeof(RollUp);
+constexpr char kLinks[] = "links";
+
+// A row begins with it.
+struct Head {
+  uint32_t version = 1;
+  uint32_t size = 0;
+  // What is older is in the row, or in one before: in tens of seconds since 1970.
+  int64_t until = 0;
+};
+
+uint16_t Small(uint64_t number) { return static_cast<uint16_t>(std::min<uint64_t>(number, 65535)); }
+
+absl::Status Unreadable(const StoreRow& row) {
+  return absl::DataLossError(absl::StrCat("row ", row.key, " is not of what ranks have done"));
+}
+
+RollUp WholeJob(absl::Span<const RollUp> ranks) {
+  RollUp whole;
+  uint64_t count = 0;
+  uint64_t waited = 0;
+  uint64_t transfer = 0;
+  uint64_t cpu = 0;
+  for (const RollUp& rank : ranks) {
+    if (rank.tenths == 0) continue;
+    ++count;
+    waited += rank.waited;
+    transfer += rank.transfer;
+    cpu += rank.cpu;
+    whole.tenths = std::max(whole.tenths, rank.tenths);
+    whole.most_waited = std::max(whole.most_waited, rank.waited);
+    whole.most_transfer = std::max(whole.most_transfer, rank.transfer);
+    whole.steps = std::max(whole.steps, rank.steps);
+  }
+  if (count == 0) return whole;
+  whole.waited = Small((waited + count / 2) / count);
+  whole.transfer = Small((transfer + count / 2) / count);
+  whole.cpu = Small((cpu + count / 2) / count);
+  return whole;
+}
+
+}  // namespace
+
+void RollUp::Add(const RollUp& later) {
+  const uint32_t whole = uint32_t{tenths} + later.tenths;
+  if (later.tenths == 0) return;
+  const auto mean = [this, &later, whole](uint16_t before, uint16_t behind) {
+    return static_cast<uint16_t>((uint32_t{before} * tenths + uint32_t{behind} * later.tenths + whole / 2) / whole);
+  };
+  waited = mean(waited, later.waited);
+  transfer = mean(transfer, later.transfer);
+  cpu = mean(cpu, later.cpu);
+  most_waited = std::max(most_waited, later.most_waited);
+  most_transfer = std::max(most_transfer, later.most_transfer);
+  steps += later.steps;
+  tenths = Small(whole);
+}
+
+RollUpHistory::~RollUpHistory() {
+  if (budget_ != nullptr) budget_->Return(bytes());
+}
+
+int64_t RollUpHistory::bytes() const {
+  int64_t all = 0;
+  for (const int64_t of_level : bytes_) all += of_level;
+  return all;
+}
+
+void RollUpHistory::Begin(uint64_t epoch, std::vector<int32_t> old_ranks, absl::Time now, absl::Duration wall_ahead) {
+  if (!ahead_.has_value()) {
+    ahead_ = wall_ahead;
+    const int64_t number = (now + *ahead_ - absl::UnixEpoch()) / kFinest;
+    // The wall clock was set back while the coordinator was away.
+    if (number < folded_[0]) *ahead_ += (folded_[0] - number) * kFinest;
+  }
+  if (epoch == epoch_) return;
+  epoch_ = epoch;
+  if (std::all_of(old_ranks.begin(), old_ranks.end(), [](int32_t rank) { return rank < 0; })) return;
+  links_[epoch] = {std::move(old_ranks), false};
+  is_due_ = true;
+}
+
+int64_t RollUpHistory::NumberAt(absl::Time now) const {
+  return std::max<int64_t>(folded_[0], (now + *ahead_ - absl::UnixEpoch()) / kFinest);
+}
+
+absl::Time RollUpHistory::TimeOf(int64_t number) const { return absl::UnixEpoch() + number * kFinest - *ahead_; }
+
+int64_t RollUpHistory::PointsOfRow(size_t level, size_t size) {
+  return std::clamp<int64_t>(kMostRowBytes / (static_cast<int64_t>(size) * kPointBytes), 1, kLevels[level].in_row);
+}
+
+void RollUpHistory::Add(int64_t number, absl::Span<const RollUp> ranks) {
+  if (ranks.empty() || ranks.size() > kMostRanks || number < folded_[0]) return;
+  std::vector<RollUp> values(ranks.begin(), ranks.end());
+  values.push_back(WholeJob(ranks));
+  MakeRoom(static_cast<int64_t>(kLevels.size() * values.size()) * kPointBytes);
+  AddPoint(0, epoch_, number, values);
+  folded_[0] = number + 1;
+  FoldUp();
+  Trim();
+  if (!levels_[0].empty() && IsOver(0, levels_[0].back())) is_due_ = true;
+}
+
+void RollUpHistory::AddPoint(size_t level, uint64_t epoch, int64_t number, absl::Span<const RollUp> values) {
+  Runs& runs = levels_[level];
+  const auto goes_on = [&](const Run& run) {
+    return run.epoch == epoch && run.size == values.size() && run.first <= number &&
+           number < run.first + PointsOfRow(level, run.size);
+  };
+  const bool is_new = runs.empty() || !goes_on(runs.back());
+  const int64_t more = is_new ? 1 : std::max<int64_t>(0, number + 1 - runs.back().end());
+  if (!TakeRoom(level, more * static_cast<int64_t>(values.size()) * kPointBytes)) return;
+  if (is_new) {
+    Run& run = runs.emplace_back();
+    run.epoch = epoch;
+    run.first = number;
+    run.size = values.size();
+    run.values.reserve(static_cast<size_t>(PointsOfRow(level, run.size)) * run.size);
+  }
+  Run& run = runs.back();
+  run.values.resize(run.values.size() + static_cast<size_t>(more) * run.size);
+  run.is_dirty = true;
+  RollUp* const point = &run.values[static_cast<size_t>(number - run.first) * run.size];
+  for (size_t rank = 0; rank < run.size; ++rank) point[rank].Add(values[rank]);
+}
+
+void RollUpHistory::FoldUp() {
+  for (size_t level = 1; level < kLevels.size(); ++level) {
+    const int64_t width = kLevels[level - 1].width;
+    const int64_t until = folded_[level - 1] / width * width;
+    const int64_t since = folded_[level];
+    if (until <= since) continue;
+    const Runs& finer = levels_[level - 1];
+    size_t at = finer.size();
+    while (at > 0 && finer[at - 1].end() * width > since) --at;
+    for (; at < finer.size(); ++at) {
+      const Run& run = finer[at];
+      const int64_t end = std::min(run.end(), until / width);
+      for (int64_t number = std::max(run.first, since / width); number < end; ++number)
+        AddPoint(level, run.epoch, number * width / kLevels[level].width, {run.point(number - run.first), run.size});
+    }
+    folded_[level] = until;
+  }
+}
+
+void RollUpHistory::Trim() {
+  bool is_less = false;
+  for (size_t level = 0; level < kLevels.size(); ++level) {
+    Runs& runs = levels_[level];
+    const int64_t oldest = folded_[0] / kLevels[level].width - kLevels[level].kept;
+    while (runs.size() > 1 &&
+           (runs.front().end() <= oldest || bytes_[level] > kMostBytes / static_cast<int64_t>(kLevels.size()))) {
+      DropOldest(level);
+      is_less = true;
+    }
+  }
+  if (is_less) ForgetEpochs();
+}
+
+void RollUpHistory::DropOldest(size_t level) {
+  const Run& run = levels_[level].front();
+  if (run.is_kept) gone_.push_back(KeyOf(level, run));
+  if (budget_ != nullptr) budget_->Return(run.bytes());
+  bytes_[level] -= run.bytes();
+  levels_[level].pop_front();
+}
+
+void RollUpHistory::ForgetEpochs() {
+  uint64_t oldest = epoch_;
+  for (const Runs& runs : levels_) {
+    if (!runs.empty()) oldest = std::min(oldest, runs.front().epoch);
+  }
+  for (auto links = links_.begin(); links != links_.end() && links->first <= oldest; links = links_.erase(links)) {
+    if (links->second.is_kept) gone_.push_back(KeyOfLinks(links->first));
+  }
+}
+
+void RollUpHistory::MakeRoom(int64_t bytes) {
+  while (budget_ != nullptr && !budget_->Take(bytes)) {
+    const size_t largest = static_cast<size_t>(std::max_element(bytes_.begin(), bytes_.end()) - bytes_.begin());
+    if (levels_[largest].size() < 2) return;
+    DropOldest(largest);
+  }
+  if (budget_ != nullptr) budget_->Return(bytes);
+}
+
+bool RollUpHistory::TakeRoom(size_t level, int64_t bytes) {
+  if (budget_ != nullptr && !budget_->Take(bytes)) return false;
+  bytes_[level] += bytes;
+  return true;
+}
+
+bool RollUpHistory::IsOver(size_t level, const Run& run) const {
+  if (&run != &levels_[level].back()) return true;
+  return IsFull(level, run) && folded_[level] >= run.end() * kLevels[level].width;
+}
+
+std::map<uint64_t, size_t> RollUpHistory::Trace(uint64_t epoch, uint32_t rank) const {
+  std::map<uint64_t, size_t> ranks;
+  for (int64_t now = rank; now >= 0; --epoch) {
+    ranks[epoch] = static_cast<size_t>(now);
+    const auto links = links_.find(epoch);
+    if (links == links_.end() || static_cast<size_t>(now) >= links->second.old_ranks.size()) break;
+    now = links->second.old_ranks[static_cast<size_t>(now)];
+  }
+  return ranks;
+}
+
+int64_t RollUpHistory::Boundary(size_t level) const {
+  if (level == kLevels.size() || levels_[level].empty()) return std::numeric_limits<int64_t>::min();
+  if (levels_[level - 1].empty()) return std::numeric_limits<int64_t>::max();
+  const int64_t width = kLevels[level].width;
+  const int64_t finer = levels_[level - 1].front().first * kLevels[level - 1].width;
+  const int64_t begin = finer / width * width;
+  // The finer one has all.
+  if (levels_[level].front().first * width >= begin) return begin;
+  return begin == finer ? begin : begin + width;
+}
+
+std::vector<RollUpHistory::Point> RollUpHistory::Read(uint64_t epoch, uint32_t rank) const {
+  const std::map<uint64_t, size_t> ranks = Trace(epoch, rank);
+  std::vector<Point> points;
+  int64_t newest = std::numeric_limits<int64_t>::max();
+  for (size_t level = 0; level < kLevels.size(); ++level) {
+    const int64_t width = kLevels[level].width;
+    const int64_t oldest = std::min(newest, Boundary(level + 1));
+    std::vector<Point> of_level;
+    for (const Run& run : levels_[level]) {
+      const auto found = ranks.find(run.epoch);
+      if (rank != kWholeJob && (found == ranks.end() || found->second + 1 >= run.size)) continue;
+      const size_t place = rank == kWholeJob ? run.size - 1 : found->second;
+      for (int64_t number = run.first; number < run.end(); ++number) {
+        const RollUp& value = run.point(number - run.first)[place];
+        if (value.tenths == 0 || number * width < oldest || number * width >= newest) continue;
+        if (of_level.empty() || of_level.back().number != number * width) {
+          const absl::Time at = absl::UnixEpoch() + number * width * kFinest;
+          of_level.push_back({number * width, at, width * kFinest, RollUp()});
+        }
+        of_level.back().value.Add(value);
+      }
+    }
+    newest = oldest;
+    points.insert(points.begin(), of_level.begin(), of_level.end());
+  }
+  return points;
+}
+
+std::vector<std::pair<int64_t, RollUp>> RollUpHistory::ReadFinest(uint32_t rank) const {
+  std::vector<std::pair<int64_t, RollUp>> points;
+  for (const Run& run : levels_[0]) {
+    if (run.epoch != epoch_ || rank + 1 >= run.size) continue;
+    for (int64_t at = 0; at < run.points(); ++at) {
+      if (run.point(at)[rank].tenths > 0) points.emplace_back(run.first + at, run.point(at)[rank]);
+    }
+  }
+  return points;
+}
+
+std::string RollUpHistory::KeyOf(size_t level, const Run& run) const {
+  return absl::StrFormat("%s%d/%012d/%012d", rows_, level, run.epoch, run.first);
+}
+
+std::string RollUpHistory::KeyOfLinks(uint64_t epoch) const {
+  return absl::StrFormat("%s%s/%012d", rows_, kLinks, epoch);
+}
+
+std::string RollUpHistory::RowOf(size_t level, const Run& run) const {
+  Head head;
+  head.size = static_cast<uint32_t>(run.size);
+  head.until = std::min(folded_[level], run.end() * kLevels[level].width);
+  std::string row(sizeof(head) + run.values.size() * sizeof(RollUp), '\0');
+  std::memcpy(row.data(), &head, sizeof(head));
+  std::memcpy(row.data() + sizeof(head), run.values.data(), run.values.size() * sizeof(RollUp));
+  return row;
+}
+
+bool RollUpHistory::Save(StoreBatch* batch) {
+  size_t rows = 0;
+  size_t bytes = 0;
+  for (; !gone_.empty() && rows < kMostRows; ++rows, gone_.pop_front()) batch->deletes.push_back(gone_.front());
+  const auto has_room = [&rows, &bytes](size_t more) { return rows < kMostRows && bytes + more <= kMostRowsBytes; };
+  const auto put = [&](std::string key, std::string value) {
+    bytes += key.size() + value.size();
+    ++rows;
+    batch->puts.push_back({std::move(key), std::move(value)});
+  };
+  for (auto& [epoch, links] : links_) {
+    const size_t size = links.old_ranks.size() * sizeof(int32_t);
+    if (links.is_kept) continue;
+    if (!has_room(rows == 0 ? 0 : size)) return false;
+    put(KeyOfLinks(epoch), std::string(reinterpret_cast<const char*>(links.old_ranks.data()), size));
+    links.is_kept = true;
+  }
+  for (size_t level = 0; level < kLevels.size(); ++level) {
+    for (Run& run : levels_[level]) {
+      if (!run.is_dirty || !(is_hasty_ || IsOver(level, run))) continue;
+      // The first one fits in any case.
+      if (!has_room(rows == 0 ? 0 : static_cast<size_t>(run.bytes()))) return false;
+      put(KeyOf(level, run), RowOf(level, run));
+      run.is_dirty = false;
+      run.is_kept = true;
+    }
+  }
+  is_hasty_ = false;
+  is_due_ = !gone_.empty();
+  return !is_due_;
+}
+
+absl::Status RollUpHistory::Load(const StoreRow& row) {
+  const absl::Status status = LoadRow(row);
+  if (!status.ok()) gone_.push_back(row.key);
+  return status;
+}
+
+absl::Status RollUpHistory::LoadRow(const StoreRow& row) {
+  const std::vector<std::string> parts = absl::StrSplit(absl::StripPrefix(row.key, rows_), '/');
+  int level = -1;
+  uint64_t epoch = 0;
+  if (parts.size() == 2 && parts[0] == kLinks && absl::SimpleAtoi(parts[1], &epoch)) {
+    if (row.value.empty() || row.value.size() % sizeof(int32_t) != 0) return Unreadable(row);
+    std::vector<int32_t> old_ranks(row.value.size() / sizeof(int32_t));
+    std::memcpy(old_ranks.data(), row.value.data(), row.value.size());
+    links_[epoch] = {std::move(old_ranks), true};
+    epoch_ = std::max(epoch_, epoch);
+    return absl::OkStatus();
+  }
+  if (parts.size() != 3 || !absl::SimpleAtoi(parts[0], &level)) return Unreadable(row);
+  if (level < 0 || level >= static_cast<int>(kLevels.size())) return Unreadable(row);
+  return LoadRun(static_cast<size_t>(level), row);
+}
+
+absl::Status RollUpHistory::LoadRun(size_t level, const StoreRow& row) {
+  const std::vector<std::string> parts = absl::StrSplit(absl::StripPrefix(row.key, rows_), '/');
+  Run run;
+  Head head;
+  if (!absl::SimpleAtoi(parts[1], &run.epoch) || !absl::SimpleAtoi(parts[2], &run.first)) return Unreadable(row);
+  if (row.value.size() < sizeof(head)) return Unreadable(row);
+  std::memcpy(&head, row.value.data(), sizeof(head));
+  const size_t bytes = row.value.size() - sizeof(head);
+  const bool is_whole = head.size > 0 && bytes > 0 && bytes % (head.size * sizeof(RollUp)) == 0;
+  if (head.version != 1 || !is_whole) return Unreadable(row);
+  run.size = head.size;
+  run.values.resize(bytes / sizeof(RollUp));
+  std::memcpy(run.values.data(), row.value.data() + sizeof(head), bytes);
+  run.is_kept = true;
+  if (!levels_[level].empty() && levels_[level].back().epoch > run.epoch) return Unreadable(row);
+  folded_[level] = std::max(folded_[level], head.until);
+  epoch_ = std::max(epoch_, run.epoch);
+  if (!TakeRoom(level, static_cast<int64_t>(bytes))) return left_out_.push_back(row.key), absl::OkStatus();
+  levels_[level].push_back(std::move(run));
+  return absl::OkStatus();
+}
+
+void RollUpHistory::Clear() {
+  for (size_t level = 0; level < kLevels.size(); ++level) {
+    while (!levels_[level].empty()) DropOldest(level);
+  }
+  for (const auto& [epoch, links] : links_) {
+    if (links.is_kept) gone_.push_back(KeyOfLinks(epoch));
+  }
+  links_.clear();
+  gone_.insert(gone_.end(), left_out_.begin(), left_out_.end());
+  left_out_.clear();
+  is_due_ = is_hasty_ = true;
+}
+
+}  // namespace farandole

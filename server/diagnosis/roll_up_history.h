@@ -1,0 +1,161 @@
+#ifndef FARANDOLE_SERVER_DIAGNOSIS_ROLL_UP_HISTORY_H_
+#define FARANDOLE_SERVER_DIAGNOSIS_ROLL_UP_HISTORY_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "server/diagnosis/memory_budget.h"
+#include "server/diagnosis/roll_up.h"
+#include "server/store/store.h"
+
+namespace farandole {
+
+// What the ranks of a job have done since it began, and the job in all: the latest hour in steps of ten seconds, and
+// the older the coarser. It outlives epochs and, by its rows in the store, the coordinator. Pure: times come with the
+// calls. Owned by its Job. docs/decisions/0034-measurements-are-kept.md has the arithmetic.
+//
+// A rank is one of an epoch. A process that goes on in the next epoch goes on here, whatever its rank is there; one
+// that comes in a lost one's place is another.
+class RollUpHistory {
+ public:
+  static constexpr absl::Duration kFinest = absl::Seconds(10);
+  struct Level {
+    // Of a point, in tens of seconds.
+    int64_t width;
+    // How many of the latest points are kept, and how many are put into a row at most.
+    int64_t kept;
+    int64_t in_row;
+  };
+  // 10 s for an hour, 1 min for 6 hours, 10 min for 3 days, 1 h for 30 days. A row of points is there before the finer
+  // ones go that it is made of.
+  static constexpr std::array<Level, 4> kLevels = {{{1, 366, 6}, {6, 370, 10}, {60, 438, 6}, {360, 720, 6}}};
+  // Of one job, in memory as in the store; each level has a quarter of it, which is all that 1,400 ranks need.
+  static constexpr int64_t kMostBytes = 64 << 20;
+  // In place of a rank: the job in all. Its shares are averages over the ranks, and the most of them; its steps are
+  // those of the rank that has made most.
+  static constexpr uint32_t kWholeJob = std::numeric_limits<uint32_t>::max();
+
+  struct Point {
+    // Of the first ten seconds in it; and when they began, by the wall clock.
+    int64_t number = 0;
+    absl::Time at;
+    absl::Duration width;
+    RollUp value;
+  };
+
+  // `rows`: what the keys of its rows begin with. `budget` outlives this object; null: all may be kept.
+  RollUpHistory(std::string rows, MemoryBudget* budget) : rows_(std::move(rows)), budget_(budget) {}
+  ~RollUpHistory();
+  RollUpHistory(const RollUpHistory&) = delete;
+  RollUpHistory& operator=(const RollUpHistory&) = delete;
+
+  // An epoch runs from now on; its number is greater than that of the one before, or the same after a restart of the
+  // coordinator. `old_ranks`: of each rank the one that it had in the epoch before, or -1; empty: all are new.
+  void Begin(uint64_t epoch, std::vector<int32_t> old_ranks, absl::Time now, absl::Duration wall_ahead);
+  // The number of the ten seconds that something measured now belongs to.
+  int64_t NumberAt(absl::Time now) const;
+  // When these ten seconds began, by the clock of `now`.
+  absl::Time TimeOf(int64_t number) const;
+  // Ten seconds are over: all that the epoch's ranks did in them, by rank.
+  void Add(int64_t number, absl::Span<const RollUp> ranks);
+  // The epoch has ended, or the coordinator ends: what there is goes to the store now.
+  void Hasten() { is_hasty_ = is_due_ = true; }
+
+  // All that is known of a member of the epoch, oldest first; ranks that it had in earlier epochs included.
+  std::vector<Point> Read(uint64_t epoch, uint32_t rank) const;
+  // The epoch that runs, or ran last.
+  uint64_t epoch() const { return epoch_; }
+  // The latest hour of a rank of the epoch that runs, by the numbers of ten seconds, oldest first.
+  std::vector<std::pair<int64_t, RollUp>> ReadFinest(uint32_t rank) const;
+  int64_t bytes() const;
+
+  // There are rows to write or to delete: once a minute or less, for jobs of 1,365 ranks or fewer.
+  bool IsDue() const { return is_due_; }
+  // Appends what is due, as far as one commit takes it. False: there is more.
+  bool Save(StoreBatch* batch);
+  // A row of an earlier life; all of them in the order of their keys, before anything else. One for which there is no
+  // memory stays in the store. DATA_LOSS: it cannot be read, and will be deleted.
+  absl::Status Load(const StoreRow& row);
+  // Deletes all of it, also from the store.
+  void Clear();
+
+ private:
+  // Points of one epoch that follow each other: a row.
+  struct Run {
+    uint64_t epoch = 0;
+    // The number of its first point since 1970, in its own level's width.
+    int64_t first = 0;
+    // Of a point: the ranks, and the job in all.
+    size_t size = 0;
+    // By point and rank.
+    std::vector<RollUp> values;
+    bool is_kept = false;
+    bool is_dirty = false;
+
+    int64_t points() const { return static_cast<int64_t>(values.size() / size); }
+    int64_t end() const { return first + points(); }
+    const RollUp* point(int64_t at) const { return &values[static_cast<size_t>(at) * size]; }
+    int64_t bytes() const { return static_cast<int64_t>(values.size() * sizeof(RollUp)); }
+  };
+  struct Links {
+    std::vector<int32_t> old_ranks;
+    bool is_kept = false;
+  };
+  using Runs = std::deque<Run>;
+
+  static int64_t PointsOfRow(size_t level, size_t size);
+  static bool IsFull(size_t level, const Run& run) { return run.points() >= PointsOfRow(level, run.size); }
+  // Puts it to the level's last point, if it is of the same time, or behind it.
+  void AddPoint(size_t level, uint64_t epoch, int64_t number, absl::Span<const RollUp> values);
+  // Puts what is over into the coarser levels.
+  void FoldUp();
+  // Drops what is too old, or too much.
+  void Trim();
+  void DropOldest(size_t level);
+  // Drops the oldest of the largest level until so many bytes are free.
+  void MakeRoom(int64_t bytes);
+  bool TakeRoom(size_t level, int64_t bytes);
+  void ForgetEpochs();
+  // Nothing more comes to it.
+  bool IsOver(size_t level, const Run& run) const;
+  std::string KeyOf(size_t level, const Run& run) const;
+  std::string KeyOfLinks(uint64_t epoch) const;
+  std::string RowOf(size_t level, const Run& run) const;
+  absl::Status LoadRow(const StoreRow& row);
+  absl::Status LoadRun(size_t level, const StoreRow& row);
+  // In tens of seconds since 1970: what is older is read at this level, and what is newer at the finer one.
+  int64_t Boundary(size_t level) const;
+  // By epoch, the rank that this one was there.
+  std::map<uint64_t, size_t> Trace(uint64_t epoch, uint32_t rank) const;
+
+  const std::string rows_;
+  MemoryBudget* const budget_;
+  std::array<int64_t, kLevels.size()> bytes_ = {};
+  std::array<Runs, kLevels.size()> levels_;
+  // By level, in tens of seconds since 1970: what is older is in it. Of the finest: behind the last point.
+  std::array<int64_t, kLevels.size()> folded_ = {};
+  std::map<uint64_t, Links> links_;
+  uint64_t epoch_ = 0;
+  // How far the time of the points is ahead of now, from the first epoch of this life on.
+  std::optional<absl::Duration> ahead_;
+  // Keys of rows that are to go, and of those that are not in memory.
+  std::deque<std::string> gone_;
+  std::vector<std::string> left_out_;
+  bool is_due_ = false;
+  bool is_hasty_ = false;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_DIAGNOSIS_ROLL_UP_HISTORY_H_

@@ -2,20 +2,31 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "farandole/v1/store.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator_fixture.h"
+#include "server/diagnosis/roll_up_history.h"
+#include "server/store/offline_reader.h"
+#include "server/store/rocksdb_store.h"
+#include "server/store/store_wait.h"
 #include "server/testing/test_client.h"
 
 namespace farandole {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ListingTest : public CoordinatorFixture {
  protected:
@@ -189,6 +200,75 @@ TEST_F(ListingTest, ATenantThatFillsTheStoreIsRefusedMoreWithBothNumbersAndItsJo
   const absl::Status room = TryCheckpoint(workers[0].get(), "train", 5000);
   EXPECT_TRUE(room.ok()) << "a larger quota has room at once: " << room;
   Leave(workers);
+}
+
+// Rows of a job of the tenant that has ended as the `number`th, with a tenth of a MiB of measurements.
+void WriteMeasuredJob(Store* store, const std::string& tenant, int number) {
+  const std::string owner = absl::StrCat(tenant, "/job-", absl::Dec(number, absl::kZeroPad2));
+  const uint64_t revision = AcquireAndWait(store, owner).value();
+  v1::JobRecord record;
+  record.set_state(v1::JOB_STATE_FINISHED);
+  record.set_created_unix_ms(absl::ToUnixMillis(absl::Now()) - 100'000);
+  record.set_ended_unix_ms(record.created_unix_ms() + number);
+  record.mutable_epoch()->set_number(1);
+  v1::JobSummary summary;
+  summary.set_tenant(tenant);
+  summary.set_job(owner.substr(tenant.size() + 1));
+  summary.set_state(record.state());
+  summary.set_created_unix_ms(record.created_unix_ms());
+  summary.set_ended_unix_ms(record.ended_unix_ms());
+  StoreBatch first{{},
+                   {{absl::StrCat("job/", owner), record.SerializeAsString()},
+                    {absl::StrCat("summary/", owner), summary.SerializeAsString()}}};
+  ASSERT_TRUE(CommitAndWait(store, owner, revision, std::move(first)).ok());
+  RollUpHistory history(absl::StrCat("measured/", owner, "/"), nullptr);
+  history.Begin(1, {}, absl::Now(), absl::ZeroDuration());
+  const std::vector<RollUp> ranks(16, RollUp{100, 1, 2, 3, 4, 5, 6});
+  for (int64_t tens = 0; tens < 360; ++tens)
+    history.Add(history.NumberAt(absl::Now() + tens * absl::Seconds(10)), ranks);
+  history.Hasten();
+  while (history.IsDue()) {
+    StoreBatch batch;
+    history.Save(&batch);
+    ASSERT_TRUE(CommitAndWait(store, owner, revision, std::move(batch)).ok());
+  }
+}
+
+TEST_F(ListingTest, MeasurementsOfTheOldestJobsGoWhereATenantHasTooManyAndTheJobsStay) {
+  v1::CreateTenantRequest create;
+  create.set_tenant("small");
+  create.set_max_store_bytes(4 << 20);
+  create.set_idempotency_key("small");
+  const std::string token = Client().CreateTenant(create)->token();
+  coordinator_.reset();
+  constexpr int kJobs = 30;
+  {
+    const std::unique_ptr<Store> store = OpenRocksdbStore(options_.state_dir + "/store").value();
+    for (int number = 0; number < kJobs; ++number) WriteMeasuredJob(store.get(), "small", number);
+    // Another tenant's are none of its.
+    for (int number = 0; number < kJobs; ++number) WriteMeasuredJob(store.get(), "default", number);
+  }
+  options_.sweep_interval = absl::Milliseconds(20);
+  Start();
+  const auto measured = [this](const std::string& tenant) {
+    std::set<std::string> jobs;
+    const auto rows = ReadRowsOffline(options_.state_dir + "/store", absl::StrCat("measured/", tenant, "/"));
+    EXPECT_TRUE(rows.ok()) << rows.status();
+    for (const StoreRow& row : *rows) jobs.insert(std::vector<std::string>(absl::StrSplit(row.key, '/'))[2]);
+    return jobs;
+  };
+  while (measured("small").size() > 12) {
+  }
+  // Many sweeps later there are no less, although the store counts what was deleted for a while.
+  for (int look = 0; look < 300; ++look) EXPECT_TRUE(Client().GetJob("job-29", "small").ok());
+  const std::set<std::string> left = measured("small");
+  EXPECT_GE(left.size(), 6u) << "a quarter of 4 MiB has room for nine";
+  EXPECT_THAT(left, Contains("job-29"));
+  EXPECT_THAT(left, Not(Contains("job-00")));
+  EXPECT_EQ(measured("default").size(), static_cast<size_t>(kJobs));
+  v1::ListJobsRequest all;
+  all.set_page_size(100);
+  EXPECT_EQ(ClientOf(token).ListJobs(all)->jobs_size(), kJobs);
 }
 
 }  // namespace

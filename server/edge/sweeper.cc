@@ -18,6 +18,10 @@ namespace {
 
 // Jobs, and rows, of one step.
 constexpr size_t kAtOnce = 100;
+// Of a tenant's quota of the store.
+constexpr uint64_t kMeasuredPart = 4;
+// The store has merged its files by then.
+constexpr absl::Duration kMergedLatest = absl::Hours(1);
 constexpr absl::Duration kBetweenSteps = absl::Milliseconds(100);
 // Messages of many parts leave holes in all of the allocator's arenas, each time in others.
 constexpr uint64_t kMostFreedBytes = 64 << 20;
@@ -49,21 +53,53 @@ void Sweeper::Run() {
 bool Sweeper::DeleteOverdue() {
   const std::vector<EndedJob> overdue = registry_->Overdue(retention_, absl::Now(), kAtOnce);
   std::vector<std::future<bool>> answers;
-  for (const EndedJob& job : overdue) {
-    // shared: by the answer, of which the table of calls keeps a copy.
-    const auto answer = std::make_shared<std::promise<bool>>();
-    answers.push_back(answer->get_future());
-    router_->Push(
-        job.key,
-        [&](CallId call) {
-          return DeleteRequested{call, job.ended_unix_ms};
-        },
-        [answer](const absl::Status& status, ReplyMessage) { answer->set_value(status.ok()); });
-  }
+  for (const EndedJob& job : overdue) answers.push_back(Delete(job, false));
   size_t deleted = 0;
   for (std::future<bool>& answer : answers) deleted += answer.get() ? 1 : 0;
   // Where none goes, the store may fail: another try comes with the next look.
   return overdue.size() == kAtOnce && deleted > 0;
+}
+
+std::future<bool> Sweeper::Delete(const EndedJob& job, bool only_measured) {
+  // shared: by the answer, of which the table of calls keeps a copy.
+  const auto answer = std::make_shared<std::promise<bool>>();
+  router_->Push(
+      job.key,
+      [&](CallId call) {
+        return DeleteRequested{call, job.ended_unix_ms, only_measured};
+      },
+      [answer](const absl::Status& status, ReplyMessage) { answer->set_value(status.ok()); });
+  return answer->get_future();
+}
+
+void Sweeper::FitMeasured(const std::string& tenant) {
+  const absl::StatusOr<uint64_t> bytes = MeasureAndWait(rows_.store, {absl::StrCat("measured/", tenant, "/")});
+  if (!bytes.ok()) return;
+  const uint64_t most = rows_.tenants->QuotaOf(tenant).max_store_bytes / kMeasuredPart;
+  Dropped& dropped = dropped_[tenant];
+  const uint64_t merged = dropped.measured - std::min(dropped.measured, *bytes);
+  dropped.bytes -= std::min(dropped.bytes, merged);
+  dropped.measured = *bytes;
+  if (dropped.at + kMergedLatest <= absl::Now()) dropped.bytes = 0;
+  if (*bytes <= most + dropped.bytes) return;
+  for (const EndedJob& job : registry_->ListEnded(tenant, dropped.last, kAtOnce)) {
+    if (*bytes <= most + dropped.bytes) return;
+    dropped.last = job;
+    const uint64_t of_job = MeasuredBytesOf(job.key);
+    if (of_job == 0 || !Delete(job, true).get()) continue;
+    dropped.bytes += of_job;
+    dropped.at = absl::Now();
+  }
+}
+
+uint64_t Sweeper::MeasuredBytesOf(const JobKey& key) {
+  uint64_t bytes = 0;
+  for (std::string last;;) {
+    const auto rows = ScanPageAndWait(rows_.store, absl::StrCat("measured/", key.Text(), "/"), last, kAtOnce);
+    if (!rows.ok() || rows->empty()) return bytes;
+    for (const StoreRow& row : *rows) bytes += row.key.size() + row.value.size();
+    last = rows->back().key;
+  }
 }
 
 void Sweeper::MeasureTenants() {
@@ -74,6 +110,7 @@ void Sweeper::MeasureTenants() {
     }
     const absl::StatusOr<uint64_t> bytes = MeasureAndWait(rows_.store, std::move(prefixes));
     if (bytes.ok()) rows_.tenants->SetStoreBytes(tenant.name(), *bytes);
+    FitMeasured(tenant.name());
   }
 }
 

@@ -1,6 +1,9 @@
 #ifndef FARANDOLE_SERVER_EDGE_SWEEPER_H_
 #define FARANDOLE_SERVER_EDGE_SWEEPER_H_
 
+#include <cstdint>
+#include <future>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -15,9 +18,10 @@
 namespace farandole {
 
 // Has jobs deleted that have been kept long enough, and forgets deleted ones, and answers to repeated calls, in time.
-// Measures what each tenant has in the store. Gives memory that messages have left free back to the system. Each job
-// decides itself whether it may go: it may have begun anew. It works in small steps with rests between them, so that
-// running jobs do not wait for it. Owned by the coordinator.
+// Measures what each tenant has in the store. If what ranks have measured is more than a quarter of a tenant's quota
+// there, jobs that have ended lose theirs, the oldest first. Gives memory that messages have left free back to the
+// system. Each job decides itself whether it may go: it may have begun anew. It works in small steps with rests between
+// them, so that running jobs do not wait for it. Owned by the coordinator.
 class Sweeper {
  public:
   struct Rows {
@@ -31,6 +35,16 @@ class Sweeper {
   ~Sweeper();
 
  private:
+  // Measurements of a tenant that were dropped. The store counts them until it has merged its files.
+  struct Dropped {
+    uint64_t bytes = 0;
+    absl::Time at = absl::InfinitePast();
+    // All measurements of the tenant, as the store counted them last.
+    uint64_t measured = 0;
+    // The last job that was looked at: later ones have ended later.
+    EndedJob last;
+  };
+
   void Run();
   // true: there may be more.
   bool DeleteOverdue();
@@ -38,6 +52,11 @@ class Sweeper {
   void ForgetDeleted();
   // How much each tenant's rows take.
   void MeasureTenants();
+  void FitMeasured(const std::string& tenant);
+  // Of one job, exactly.
+  uint64_t MeasuredBytesOf(const JobKey& key);
+  // Whether the job has done it.
+  std::future<bool> Delete(const EndedJob& job, bool only_measured);
 
   CallRouter* const router_;
   const JobRegistry* const registry_;
@@ -46,6 +65,7 @@ class Sweeper {
   const absl::Duration interval_;
   // The last row under gone/ that was looked at; "": begin anew.
   std::string last_gone_;
+  std::map<std::string, Dropped> dropped_;
   SteadyNotification stop_;
   std::thread thread_;
 };

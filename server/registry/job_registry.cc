@@ -225,6 +225,17 @@ std::vector<EndedJob> JobRegistry::Overdue(const Retention& retention, absl::Tim
   return overdue;
 }
 
+std::vector<EndedJob> JobRegistry::ListEnded(const std::string& tenant, const EndedJob& after, size_t most) const {
+  std::vector<EndedJob> listed;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto ended = ended_.find(tenant);
+  if (ended == ended_.end()) return listed;
+  auto next = ended->second.upper_bound({after.ended_unix_ms, after.key.job});
+  for (; next != ended->second.end() && listed.size() < most; ++next)
+    listed.push_back({{tenant, next->second}, next->first});
+  return listed;
+}
+
 JobRegistry::Shown JobRegistry::FindLocked(const JobKey& key) const {
   if (const auto queued = queued_.find(key); queued != queued_.end()) return queued->second;
   const auto found = jobs_.find(key);

@@ -98,6 +98,9 @@ class JobRegistry {
   // tenants alike.
   std::vector<EndedJob> Overdue(const Retention& retention, absl::Time now, size_t most) const;
 
+  // At most `most` of the tenant's jobs that have ended behind `after`, the oldest first.
+  std::vector<EndedJob> ListEnded(const std::string& tenant, const EndedJob& after, size_t most) const;
+
   // Gives back the room of a job that is not active.
   void Release(const JobKey& key);
 

@@ -5,11 +5,13 @@ import os
 import pathlib
 import signal
 import threading
+import time
 import urllib.request
 from typing import Any, Callable, Dict, NamedTuple, Sequence
 
 import pytest
 from coordinators import Coordinator
+from elastic_jobs import ElasticJob
 from programs_run import Program
 
 WORKERS = 3
@@ -162,6 +164,76 @@ def check_the_busy_job(job: Dict[str, Any]) -> None:
         assert total == pytest.approx(100, abs=1), measured
     history = job["rank_history"]
     assert len(history["at_unix_ms"]) == len(history["waited"]) == len(history["steps"]), history
+
+
+def await_history(coordinator: Coordinator, job: str, rank: int, points: int) -> Dict[str, Any]:
+    """A rank's history, when it has so many points: one for each ten seconds."""
+    for _ in range(600):
+        history = show(coordinator, job, f"?rank={rank}")["rank_history"]
+        if len(history["steps"]) >= points:
+            return history
+        threading.Event().wait(0.2)
+    raise AssertionError(f"rank {rank} has {history} after two minutes")
+
+
+def check_the_end(history: Dict[str, Any], killed_at: float) -> None:
+    """A history goes on to the last ten seconds before the rank was killed."""
+    assert history["steps"][-1] > 0, history
+    assert killed_at - 20 < history["at_unix_ms"][-1] / 1000 <= killed_at, (history, killed_at)
+
+
+def test_a_killed_ranks_charts_outlive_the_job_and_the_coordinator(
+    serve: Callable[..., Coordinator], job: Callable[..., Program]
+) -> None:
+    coordinator = serve()
+    run = job(WORKERS, "diagnosed", "balanced", options=coordinator.options("--job", "killed"))
+    run.expect("runs")
+    await_history(coordinator, "killed", 1, 1)
+    os.kill(pid_of(coordinator, "killed", 1), signal.SIGKILL)
+    killed_at = time.time()
+    assert run.end() != 0
+    found = show(coordinator, "killed", "?rank=1")
+    assert found["state"] == "failed", found
+    assert {worker["rank"]: worker["state"] for worker in found["workers"]}[1].startswith("lost"), found
+    assert len(found["rank_history"]["steps"]) >= 2, found
+    check_the_end(found["rank_history"], killed_at)
+    assert found["diagnosis"]["total"]["steps"] > 100, found
+    whole = show(coordinator, "killed", "?rank=all")["rank_history"]
+    assert len(whole["steps"]) == len(found["rank_history"]["steps"]), whole
+    page = show(coordinator, "killed", "?view=hosts")
+    coordinator.program.signal(signal.SIGKILL)
+    coordinator.program.end()
+    coordinator = serve(coordinator)
+    again = show(coordinator, "killed", "?rank=1")
+    assert again["rank_history"] == found["rank_history"]
+    assert again["diagnosis"] == found["diagnosis"]
+    assert show(coordinator, "killed", "?view=hosts")["hosts"] == page["hosts"]
+
+
+def test_history_goes_on_over_a_loss_and_a_restart_of_the_coordinator(
+    serve: Callable[..., Coordinator], start: Callable[..., Program], tmp_path: pathlib.Path
+) -> None:
+    coordinator = serve()
+    job = ElasticJob(start, coordinator, "elastic_logs", tmp_path, sizes=(1, 3, 3))
+    job.expect_steps(3, 0, 1, 2)
+    await_history(coordinator, "elastic", 0, 1)
+    job.workers[2].signal(signal.SIGKILL)
+    killed_at = time.time()
+    job.workers[0].expect(r"epoch 2 from step (\d+)", VERDICT_SECONDS)
+    check_the_end(show(coordinator, "elastic", "?rank=2&epoch=1")["rank_history"], killed_at)
+    before = show(coordinator, "elastic", "?rank=0")["rank_history"]
+    assert before["at_unix_ms"][0] / 1000 < killed_at, before
+    coordinator.program.signal(signal.SIGKILL)
+    coordinator.program.end()
+    coordinator = serve(coordinator)
+    coordinator.program.expect("everybody is back")
+    kept = show(coordinator, "elastic", "?rank=0")["rank_history"]
+    # The first epoch's, which were written at its end.
+    assert [at for at in before["at_unix_ms"] if at < 1000 * killed_at] == kept["at_unix_ms"], (before, kept)
+    check_the_end(show(coordinator, "elastic", "?rank=2&epoch=1")["rank_history"], killed_at)
+    await_history(coordinator, "elastic", 0, len(kept["steps"]) + 1)
+    (tmp_path / "stop").touch()
+    job.require_end(0, 0, 1)
 
 
 def test_a_run_ends_with_where_its_time_went(job: Callable[..., Program]) -> None:

@@ -92,8 +92,8 @@ void RollUpHistory::Begin(uint64_t epoch, std::vector<int32_t> old_ranks, absl::
   if (!ahead_.has_value()) {
     ahead_ = wall_ahead;
     const int64_t number = (now + *ahead_ - absl::UnixEpoch()) / kFinest;
-    // The wall clock was set back while the coordinator was away.
-    if (number < folded_[0]) *ahead_ += (folded_[0] - number) * kFinest;
+    // The wall clock was set back while the coordinator was away. (The ten seconds in which it ended are over for it.)
+    if (number + 1 < folded_[0]) *ahead_ += (folded_[0] - number) * kFinest;
   }
   if (epoch == epoch_) return;
   epoch_ = epoch;

@@ -213,6 +213,19 @@ TEST_F(RollUpHistoryTest, AClockThatWasSetBackDoesNotDisturbTheOrder) {
   EXPECT_EQ(history_->TimeOf(history_->NumberAt(now_)), now_);
 }
 
+TEST_F(RollUpHistoryTest, ARestartWithinTenSecondsMovesNothing) {
+  Begin(1);
+  PassAll(12, {100, 300});
+  history_->Add(history_->NumberAt(now_), {Ten(100), Ten(300)});
+  history_->Hasten();
+  Keep();
+  Restart();
+  now_ += absl::Seconds(2);
+  Begin(1);
+  now_ += absl::Seconds(28);
+  EXPECT_EQ(history_->TimeOf(history_->NumberAt(now_)), now_);
+}
+
 TEST_F(RollUpHistoryTest, ALargeJobHasLessOfEachLevel) {
   const size_t ranks = 10'240;
   Begin(1);

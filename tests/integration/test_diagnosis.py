@@ -229,7 +229,8 @@ def test_history_goes_on_over_a_loss_and_a_restart_of_the_coordinator(
     coordinator.program.expect("everybody is back")
     kept = show(coordinator, "elastic", "?rank=0")["rank_history"]
     # The first epoch's, which were written at its end.
-    assert [at for at in before["at_unix_ms"] if at < 1000 * killed_at] == kept["at_unix_ms"], (before, kept)
+    first = [at for at in before["at_unix_ms"] if at < 1000 * killed_at]
+    assert kept["at_unix_ms"][: len(first)] == first, (before, kept)
     check_the_end(show(coordinator, "elastic", "?rank=2&epoch=1")["rank_history"], killed_at)
     await_history(coordinator, "elastic", 0, len(kept["steps"]) + 1)
     (tmp_path / "stop").touch()

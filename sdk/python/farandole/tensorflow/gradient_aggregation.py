@@ -13,7 +13,7 @@ AllreduceFunction = Callable[[List[Any], List[Any]], Sequence[Any]]
 
 
 def apply_op_to_not_none_tensors(tensor_op: Callable[..., Any], tensors: Sequence[Any], *args: Any) -> List[Any]:
-    """What the function makes of each tensor; None stays None."""
+    """The function's result for each tensor; None stays None."""
     return [None if tensor is None else tensor_op(tensor, *args) for tensor in tensors]
 
 
@@ -23,7 +23,7 @@ def get_not_none_from_list(tensor_list: Sequence[Any]) -> List[Any]:
 
 
 class _Aggregation:
-    """What both helpers share."""
+    """The part that both helpers share."""
 
     _shows_sums = False
 

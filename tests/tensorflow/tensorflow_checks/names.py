@@ -1,6 +1,6 @@
 """Ops of one name within a step: each meets the other ranks' op of the same place, in whatever order a rank runs them."""
 
-import time
+import threading
 from typing import Any, Callable, List
 
 import farandole.tensorflow as hvd
@@ -18,7 +18,7 @@ def late(value: Any, place: int, places: int) -> Any:
     turns = place if hvd.rank() % 2 else places - 1 - place
 
     def wait(given: Any) -> Any:
-        time.sleep(_DELAY_S * turns)
+        threading.Event().wait(_DELAY_S * turns)
         return given
 
     (delayed,) = tf.numpy_function(wait, [value], [value.dtype], stateful=False)
@@ -128,7 +128,7 @@ def backward_passes_of_a_function_that_is_called_twice() -> None:
 def late_by(number: Any) -> Any:
     """The number after a while, which another rank takes for another one."""
     turns = int(number) if hvd.rank() % 2 else 9 - int(number)
-    time.sleep(_DELAY_S / 5 * (turns % 10))
+    threading.Event().wait(_DELAY_S / 5 * (turns % 10))
     return numpy.float32(number)
 
 

@@ -1,4 +1,4 @@
-// What the ranks of a job have done, over epochs, the job's end and restarts of the coordinator.
+// Measurements of a job's ranks over epochs, the job's end and restarts of the coordinator.
 #include <algorithm>
 #include <cstdint>
 #include <map>

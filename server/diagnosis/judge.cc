@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/text/plain_text.h"
+#include "server/diagnosis/change_point.h"
 #include "server/diagnosis/median.h"
 
 namespace farandole {
@@ -333,33 +334,12 @@ Judge::Spread Judge::SpreadOf(uint32_t rank) const {
 }
 
 Judge::Onset Judge::OnsetOf(uint32_t rank, absl::FunctionRef<double(int64_t bucket)> loss_in) const {
-  const int64_t first = std::max<int64_t>(0, end_ - static_cast<int64_t>(Measurements::kBuckets));
-  std::vector<double> losses;
-  int64_t begin = first;
-  for (int64_t bucket = first; bucket < end_; ++bucket) {
-    if (losses.empty() && measured_.In(rank, bucket).seconds <= 0) {
-      begin = bucket + 1;
-      continue;
-    }
-    losses.push_back(loss_in(bucket));
-  }
-  std::vector<double> sums = {0};
-  for (const double loss : losses) sums.push_back(sums.back() + loss);
-  const int64_t count = static_cast<int64_t>(losses.size());
-  int64_t onset = 0;
-  double clearest = 0;
-  for (int64_t split = 2; split + 2 <= count; ++split) {
-    const double before = sums[split] / static_cast<double>(split);
-    const double after = (sums[count] - sums[split]) / static_cast<double>(count - split);
-    // Greyhound keeps changes of at least 10 %.
-    if (after - before < 2 * kLeastShare) continue;
-    const double weight = static_cast<double>(split) * static_cast<double>(count - split);
-    const double clarity = weight * (after - before) * (after - before);
-    if (clarity <= clearest) continue;
-    clearest = clarity;
-    onset = split;
-  }
-  return {measured_.TimeOf(begin + onset), onset == 0};
+  int64_t begin = std::max<int64_t>(0, end_ - static_cast<int64_t>(Measurements::kBuckets));
+  while (begin < end_ && measured_.In(rank, begin).seconds <= 0) ++begin;
+  std::vector<ShareOver> losses;
+  for (int64_t bucket = begin; bucket < end_; ++bucket) losses.push_back({loss_in(bucket)});
+  const size_t onset = ChangePoint(losses, 2, kLeastRise);
+  return {measured_.TimeOf(begin + static_cast<int64_t>(onset)), onset == 0};
 }
 
 absl::Time Judge::OnsetOfGap(uint32_t rank) const {

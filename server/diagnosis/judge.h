@@ -86,6 +86,8 @@ class Judge {
   static constexpr size_t kMostBlockers = 5;
   // Less of a job's time is not worth a sentence.
   static constexpr double kLeastShare = 0.05;
+  // Greyhound keeps changes of at least 10 %.
+  static constexpr double kLeastRise = 0.1;
   // Most of what is looked at: 30 s.
   static constexpr int64_t kWindow = 60;
 
@@ -165,9 +167,8 @@ class Judge {
   // When the share of the time that is lost, by bucket, has changed most clearly from small to great; where it never
   // was small, the oldest bucket in which the rank is known.
   Onset OnsetOf(uint32_t rank, absl::FunctionRef<double(int64_t bucket)> loss_in) const;
-  // Of the rank's gap; where it was great all the last minute, that of the history.
+  // Of the rank's gap; where it was great all the last minute, that of the history, if that knows more.
   absl::Time OnsetOfGap(uint32_t rank) const;
-  // nullopt: the history knows no more.
   std::optional<absl::Time> OnsetInHistory(uint32_t rank) const;
   // How much of its own time its GPU, or else its CPU, was busy; and the same in the last seconds.
   double Busy(const Row& row) const;

@@ -131,9 +131,8 @@ void Judge::JudgeNetwork(Diagnosis* diagnosis) const {
     if (share < kLeastShareOfAll) return;
     BlameNetwork(share, &blocker);
   }
-  blocker.since = OnsetOf(rows_[0].rank, [&](int64_t bucket) {
-                    return mean_in_calls_[static_cast<size_t>(end_ - 1 - bucket)];
-                  }).at;
+  blocker.since =
+      OnsetOf(rows_[0].rank, [&](int64_t bucket) { return mean_in_calls_[static_cast<size_t>(end_ - 1 - bucket)]; }).at;
   diagnosis->blockers.push_back(std::move(blocker));
 }
 

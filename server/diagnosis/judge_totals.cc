@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "server/diagnosis/change_point.h"
 #include "server/diagnosis/judge.h"
 #include "server/diagnosis/median.h"
 
@@ -75,33 +76,19 @@ std::optional<absl::Time> Judge::OnsetInHistory(uint32_t rank) const {
   const std::vector<RollUpHistory::Point> own = history.Read(history.epoch(), rank);
   const std::vector<RollUpHistory::Point> all = history.Read(history.epoch(), RollUpHistory::kWholeJob);
   const double count = static_cast<double>(rows_.size());
-  // By point: its seconds, and its gap in all of them; added up.
   std::vector<int64_t> numbers;
-  std::vector<std::pair<double, double>> sums = {{0, 0}};
+  std::vector<ShareOver> gaps;
   size_t at = 0;
   for (const RollUpHistory::Point& point : own) {
     while (at < all.size() && all[at].number < point.number) ++at;
     if (at == all.size()) break;
     if (all[at].number != point.number) continue;
     const double mean = (all[at].value.waited * count - point.value.waited) / (count - 1);
-    const double seconds = absl::ToDoubleSeconds(point.width);
     numbers.push_back(point.number);
-    sums.emplace_back(sums.back().first + seconds, sums.back().second + seconds * (mean - point.value.waited) / 1000);
+    gaps.push_back({(mean - point.value.waited) / 1000, absl::ToDoubleSeconds(point.width)});
   }
   if (numbers.empty()) return std::nullopt;
-  size_t onset = 0;
-  double clearest = 0;
-  const auto [whole, gaps] = sums.back();
-  for (size_t split = 1; split < numbers.size(); ++split) {
-    const auto [before, gap_before] = sums[split];
-    const double change = (gaps - gap_before) / (whole - before) - gap_before / before;
-    if (change < 2 * kLeastShare) continue;
-    const double clarity = before * (whole - before) * change * change;
-    if (clarity <= clearest) continue;
-    clearest = clarity;
-    onset = split;
-  }
-  return history.TimeOf(numbers[onset]);
+  return history.TimeOf(numbers[ChangePoint(gaps, 1, kLeastRise)]);
 }
 
 }  // namespace farandole

@@ -23,8 +23,8 @@ class MeasuredRows {
   RollUpHistory& history() { return history_; }
   const RollUpHistory& history() const { return history_; }
   bool IsDue() const { return history_.IsDue(); }
-  // What is due, as far as one commit takes it. `report` makes the report, which is written each minute while the job
-  // is running, and at the end.
+  // The rows that are due, as many as one commit takes. `report` makes the report, which is written each minute while
+  // the job is running, and at the end.
   StoreBatch Take(absl::Time now, bool is_running, const std::function<v1::GetJobResponse()>& report);
   // A row of an earlier life, in the order of keys. DATA_LOSS: it cannot be read.
   absl::Status Load(const StoreRow& row);

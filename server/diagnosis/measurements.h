@@ -11,8 +11,8 @@
 #include "farandole/v1/worker.pb.h"
 #include "server/diagnosis/host_links.h"
 #include "server/diagnosis/memory_budget.h"
-#include "server/diagnosis/section_times.h"
 #include "server/diagnosis/roll_up_history.h"
+#include "server/diagnosis/section_times.h"
 
 namespace farandole {
 

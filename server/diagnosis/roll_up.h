@@ -5,8 +5,8 @@
 
 namespace farandole {
 
-// What a rank did in some seconds. As it lies in memory it lies in the store, in the order of bytes of all processors
-// that this runs on.
+// The work and the waits of a rank in some seconds. As it lies in memory it lies in the store, in the order of bytes of
+// all processors that this runs on.
 struct RollUp {
   // Tenths of a second that were measured; 0: nothing was.
   uint16_t tenths = 0;

@@ -27,7 +27,7 @@ constexpr char kLinks[] = "links";
 struct Head {
   uint32_t version = 1;
   uint32_t size = 0;
-  // What is older is in the row, or in one before: in tens of seconds since 1970.
+  // Older values are in the row, or in one before: in tens of seconds since 1970.
   int64_t until = 0;
 };
 

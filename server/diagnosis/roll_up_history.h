@@ -21,9 +21,9 @@
 
 namespace farandole {
 
-// What the ranks of a job have done since it began, and the job in all: the latest hour in steps of ten seconds, and
-// the older the coarser. It outlives epochs and, by its rows in the store, the coordinator. Pure: times come with the
-// calls. Owned by its Job. docs/decisions/0034-measurements-are-kept.md has the arithmetic.
+// The work and the waits of a job's ranks since it began, and of the job in all: the latest hour in steps of ten
+// seconds, and the older the coarser. It outlives epochs and, by its rows in the store, the coordinator. Pure: times
+// come with the calls. Owned by its Job. docs/decisions/0034-measurements-are-kept.md has the arithmetic.
 //
 // A rank is one of an epoch. A process that goes on in the next epoch goes on here, whatever its rank is there; one
 // that comes in a lost one's place is another.

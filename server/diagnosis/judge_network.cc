@@ -101,10 +101,9 @@ double Judge::LeastInCalls() const {
 // In the quickest ten seconds that are known; 0: none are.
 double Judge::BestTransferAStep() const {
   double best = 0;
-  for (const Measurements::RollUp& one : measured_.RollUps(rows_[0].rank)) {
+  for (const auto& [number, one] : measured_.history().ReadFinest(rows_[0].rank)) {
     if (one.steps == 0 || one.transfer == 0) continue;
-    const double seconds = one.transfer / 1000.0 * absl::ToDoubleSeconds(Measurements::kRollUp);
-    const double a_step = seconds / one.steps;
+    const double a_step = one.transfer / 1000.0 * one.tenths / 10 / one.steps;
     if (best == 0 || a_step < best) best = a_step;
   }
   return best;
@@ -159,7 +158,7 @@ void Judge::BlameNetwork(double share, Blocker* blocker) const {
   blocker->percent = 100 * lost;
   blocker->lost_seconds_a_minute = 60 * lost;
   blocker->sentence =
-      absl::StrCat(absl::StrFormat("collectives took %.1f s of each minute", 60 * share),
+      absl::StrCat(absl::StrFormat("waits for data between hosts took %.1f s of each minute", 60 * share),
                    were_quicker ? absl::StrFormat(" (%.1f s for as many steps at best)", 60 * (share - lost)) : "",
                    ", and no host stands out: slow network between the hosts");
 }

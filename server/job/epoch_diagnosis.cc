@@ -3,6 +3,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "base/text/rank_text.h"
 #include "server/diagnosis/diagnosis_report.h"
 #include "server/job/rules/wording.h"
 
@@ -17,6 +18,25 @@ constexpr size_t kMostTold = 32;
 
 std::string HostName(const v1::Member& member) {
   return Plain(member.hostname().empty() ? member.host_id() : member.hostname(), 64);
+}
+
+// By number. Containers, say, have names that tell nothing: then with the host's ranks.
+std::vector<std::string> NameHosts(const Roster& roster, const std::vector<uint32_t>& hosts) {
+  std::vector<std::vector<uint32_t>> ranks_of;
+  std::map<std::string, int> count_of;
+  for (uint32_t rank = 0; rank < hosts.size(); ++rank) {
+    if (hosts[rank] >= ranks_of.size()) {
+      ranks_of.resize(hosts[rank] + 1);
+      ++count_of[HostName(roster.seat(rank).member)];
+    }
+    ranks_of[hosts[rank]].push_back(rank);
+  }
+  std::vector<std::string> names;
+  for (const std::vector<uint32_t>& ranks : ranks_of) {
+    const std::string name = HostName(roster.seat(ranks[0]).member);
+    names.push_back(absl::StrCat("host ", name, count_of[name] > 1 ? absl::StrCat(" (", ShowRanks(ranks), ")") : ""));
+  }
+  return names;
 }
 
 }  // namespace
@@ -48,10 +68,9 @@ std::vector<std::string> EpochDiagnosis::Take(const v1::Heartbeat& heartbeat, ab
     std::map<std::string, uint32_t> number_of;
     for (uint32_t rank = 0; rank < roster_->size(); ++rank) {
       const v1::Member& member = roster_->seat(rank).member;
-      const auto [at, is_new] = number_of.emplace(member.host_id(), static_cast<uint32_t>(number_of.size()));
-      if (is_new) host_names_.push_back(absl::StrCat("host ", HostName(member)));
-      hosts.push_back(at->second);
+      hosts.push_back(number_of.emplace(member.host_id(), static_cast<uint32_t>(number_of.size())).first->second);
     }
+    host_names_ = NameHosts(*roster_, hosts);
     measurements_ = std::make_unique<Measurements>(std::move(hosts), budget_.get(), history_, now);
     judged_ = now;
   }

@@ -13,6 +13,24 @@ double SumOf(const Sums& sums) {
 
 }  // namespace
 
+HostLinks::~HostLinks() {
+  if (budget_ != nullptr) budget_->Return(taken_);
+}
+
+HostLinks::Peer* HostLinks::Find(Host* from, uint32_t to) {
+  for (Peer& peer : from->peers) {
+    if (peer.host == to) return &peer;
+  }
+  if (from->peers.size() == kMostPeers) return nullptr;
+  constexpr int64_t kBytes = sizeof(Peer);
+  if (budget_ != nullptr) {
+    if (!budget_->Take(kBytes)) return nullptr;
+    taken_ += kBytes;
+  }
+  from->peers.push_back({to});
+  return &from->peers.back();
+}
+
 void HostLinks::Take(uint32_t host, const v1::Measures& measures, absl::Duration since_began) {
   slots_.Advance(since_began, [this](size_t slot) {
     for (Host& one : hosts_) {
@@ -23,18 +41,15 @@ void HostLinks::Take(uint32_t host, const v1::Measures& measures, absl::Duration
   const size_t slot = slots_.slot();
   Host& from = hosts_[host];
   const double interval = static_cast<double>(measures.interval_us()) / 1e6;
-  from.seconds[slot] += interval;
+  from.seconds[slot] += static_cast<float>(interval);
   for (int at = 0; at < measures.peer_hosts_size(); ++at) {
     const uint32_t to = measures.peer_hosts(at);
     if (to >= hosts_.size() || to == host) continue;
-    auto peer = std::find_if(from.peers.begin(), from.peers.end(), [to](const Peer& one) { return one.host == to; });
-    if (peer == from.peers.end()) {
-      if (from.peers.size() == kMostPeers) continue;
-      peer = from.peers.insert(peer, Peer());
-      peer->host = to;
-    }
-    peer->busy[slot] += std::min(interval, static_cast<double>(measures.peer_sending_us(at)) / 1e6);
-    peer->bytes[slot] += static_cast<double>(measures.peer_bytes(at));
+    Peer* const peer = Find(&from, to);
+    if (peer == nullptr) continue;
+    const double busy = std::min(interval, static_cast<double>(measures.peer_sending_us(at)) / 1e6);
+    peer->busy[slot] += static_cast<float>(busy);
+    peer->bytes[slot] += static_cast<float>(measures.peer_bytes(at));
   }
 }
 

@@ -8,11 +8,13 @@
 
 #include "absl/time/time.h"
 #include "farandole/v1/worker.pb.h"
+#include "server/diagnosis/memory_budget.h"
 #include "server/diagnosis/recent_slots.h"
 
 namespace farandole {
 
-// How an epoch's hosts have sent bulk data to each other in the last half minute. Pure.
+// How an epoch's hosts have sent bulk data to each other in the last half minute. Pure. Memory is taken from the budget
+// for each link, some 40 bytes; where it is refused, and beyond kMostPeers of a host, a link is not kept.
 class HostLinks {
  public:
   static constexpr size_t kMostPeers = 32;
@@ -28,14 +30,19 @@ class HostLinks {
     double rate = 0;
   };
 
-  explicit HostLinks(size_t hosts) : hosts_(hosts) {}
+  // `budget`: null where all may be kept; outlives this object.
+  HostLinks(size_t hosts, MemoryBudget* budget) : budget_(budget), hosts_(hosts) {}
+  ~HostLinks();
+  HostLinks(const HostLinks&) = delete;
+  HostLinks& operator=(const HostLinks&) = delete;
+
   // A heartbeat of that host that is within its bounds.
   void Take(uint32_t host, const v1::Measures& measures, absl::Duration since_began);
   // Those that have carried something.
   std::vector<Link> Recent() const;
 
  private:
-  using Sums = std::array<double, RecentSlots::kSlots>;
+  using Sums = std::array<float, RecentSlots::kSlots>;
   struct Peer {
     uint32_t host = 0;
     Sums busy = {};
@@ -46,6 +53,11 @@ class HostLinks {
     std::vector<Peer> peers;
   };
 
+  // Null: it is not kept.
+  Peer* Find(Host* from, uint32_t to);
+
+  MemoryBudget* const budget_;
+  int64_t taken_ = 0;
   std::vector<Host> hosts_;
   RecentSlots slots_;
 };

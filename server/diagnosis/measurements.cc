@@ -58,7 +58,7 @@ Measurements::Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, Ro
       totals_(hosts_.size()),
       present_(hosts_.size()),
       networks_(hosts_.empty() ? 0 : *std::max_element(hosts_.begin(), hosts_.end()) + 1),
-      links_(networks_.size()),
+      links_(networks_.size(), budget),
       sections_(hosts_.size(), budget) {}
 
 Measurements::~Measurements() {

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -223,9 +224,14 @@ void WriteMeasuredJob(Store* store, const std::string& tenant, int number) {
   ASSERT_TRUE(CommitAndWait(store, owner, revision, std::move(first)).ok());
   RollUpHistory history(absl::StrCat("measured/", owner, "/"), nullptr);
   history.Begin(1, {}, absl::Now(), absl::ZeroDuration());
-  const std::vector<RollUp> ranks(16, RollUp{100, 1, 2, 3, 4, 5, 6});
-  for (int64_t tens = 0; tens < 360; ++tens)
+  // The store compresses what is alike.
+  std::mt19937 random(static_cast<uint32_t>(number));
+  const auto any = [&random] { return static_cast<uint16_t>(random()); };
+  std::vector<RollUp> ranks(16);
+  for (int64_t tens = 0; tens < 360; ++tens) {
+    for (RollUp& rank : ranks) rank = {100, any(), any(), any(), any(), any(), any()};
     history.Add(history.NumberAt(absl::Now() + tens * absl::Seconds(10)), ranks);
+  }
   history.Hasten();
   while (history.IsDue()) {
     StoreBatch batch;

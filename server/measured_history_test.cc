@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/diagnosis/measured_rows.h"
 #include "server/diagnosis/roll_up_history.h"
 #include "server/job/job.h"
 #include "server/job/rules/bounds.h"
@@ -177,6 +178,21 @@ TEST_F(MeasuredTest, RowsAreWrittenOnceAMinuteAndInNoStepOfTheJob) {
   EXPECT_EQ(MeasuredRowCount(), 2) << "six points, and the report";
   Live(600, 1, {0, 1, 2});
   EXPECT_LE(MeasuredRowCount(), 2 + 10 + 1);
+}
+
+TEST_F(MeasuredTest, ACheckOfTheStoreReadsEachRow) {
+  Live(150, 1, {0, 1, 2});
+  LoseOne();
+  Live(65, 2, {10, 12});
+  int rows = 0;
+  for (const auto& [key, value] : shell_.rows()) {
+    if (key.rfind("measured/", 0) != 0) continue;
+    ++rows;
+    EXPECT_TRUE(MeasuredRows::IsWhole({key, value})) << key;
+    EXPECT_FALSE(MeasuredRows::IsWhole({key, value.substr(0, value.size() - 1)})) << key;
+  }
+  EXPECT_GE(rows, 6) << "points, links and the report";
+  EXPECT_FALSE(MeasuredRows::IsWhole({"measured/acme", "x"}));
 }
 
 TEST_F(MeasuredTest, TheyGoAloneOrWithTheJob) {

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "farandole/v1/logged.pb.h"
+#include "server/diagnosis/measured_rows.h"
 #include "server/registry/row_kinds.h"
 
 namespace farandole {
@@ -18,6 +19,7 @@ bool IsWhole(const RowKind& kind, const StoreRow& row) {
   if (kind.name == "owner") return absl::SimpleAtoi(row.value, &revision);
   if (kind.name == "purge") return row.value.empty();
   if (kind.name == "logged" && absl::EndsWith(row.key, "/stands")) return v1::LoggedStands().ParseFromString(row.value);
+  if (kind.name == "measured") return MeasuredRows::IsWhole(row);
   const std::unique_ptr<google::protobuf::Message> message(kind.message->New());
   return message->ParseFromString(row.value);
 }

@@ -1,8 +1,11 @@
 #include "server/diagnosis/measured_rows.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 namespace farandole {
 namespace {
@@ -37,6 +40,13 @@ absl::Status MeasuredRows::Load(const StoreRow& row) {
   if (loaded_.ParseFromString(row.value)) return absl::OkStatus();
   loaded_.Clear();
   return absl::DataLossError(absl::StrCat("row ", row.key, " is not a report"));
+}
+
+bool MeasuredRows::IsWhole(const StoreRow& row) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(row.key, absl::MaxSplits('/', 3));
+  if (parts.size() < 4) return false;
+  MeasuredRows rows(absl::StrCat(parts[0], "/", parts[1], "/", parts[2], "/"), nullptr);
+  return rows.Load(row).ok();
 }
 
 void MeasuredRows::Clear() {

@@ -30,6 +30,8 @@ class MeasuredRows {
   absl::Status Load(const StoreRow& row);
   // The report of the earlier life; empty: there is none.
   const v1::GetJobResponse& loaded() const { return loaded_; }
+  // Whether a row of any job can be read.
+  static bool IsWhole(const StoreRow& row);
   // Deletes all of it, in memory and in the store.
   void Clear();
 

@@ -50,10 +50,11 @@ def job(start: Callable[..., Program]) -> Callable[..., Program]:
 
 @pytest.fixture
 def serve(start: Callable[..., Program], tmp_path: pathlib.Path) -> Callable[..., Coordinator]:
-    """Starts `farandole serve` on a free port, or where an earlier one was; `under` is a command that runs it."""
+    """Starts `farandole serve` on free ports, or where an earlier one was; `under` is a command that runs it."""
 
     def coordinator(again: "Coordinator | None" = None, under: Sequence[str] = (), **environment: str) -> Coordinator:
         listen = again.address if again else "127.0.0.1:0"
+        http = again.http if again else "127.0.0.1:0"
         state = again.state if again else tmp_path / "coordinator"
         return Coordinator(
             start(
@@ -64,7 +65,7 @@ def serve(start: Callable[..., Program], tmp_path: pathlib.Path) -> Callable[...
                     "--listen",
                     listen,
                     "--http",
-                    "127.0.0.1:0",
+                    http,
                     "--state-dir",
                     str(state),
                 ),

@@ -7,7 +7,7 @@ import threading
 from typing import Any, Iterator, List
 
 import pytest
-from farandole import _compute_service
+from farandole import _compute_service, _run_peers
 from farandole._compute_service import ComputeClient, ComputeService
 
 KEY = b"k" * 32
@@ -154,3 +154,12 @@ def test_a_stranger_that_says_nothing_holds_up_nobody(monkeypatch: pytest.Monkey
         client_of(service).register_dispatcher(0, "grpc://a:1")
         service.shutdown()
         assert len(silent.recv(100)) == _compute_service.NONCE_BYTES and silent.recv(100) == b""
+
+
+def test_silent_strangers_hold_few_threads_and_keep_no_client_out(service: ComputeService) -> None:
+    before = threading.active_count()
+    silent = [socket.create_connection(service.addresses()["service"][0], 10) for _ in range(200)]
+    client_of(service).register_dispatcher(0, "grpc://a:1")
+    assert threading.active_count() - before <= _run_peers.MOST_SERVED + 8
+    for peer in silent:
+        peer.close()

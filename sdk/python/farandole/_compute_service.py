@@ -5,16 +5,18 @@ prove in each message that they know the key: a message is a digest and a JSON t
 fits. Nothing is unpickled. Messages are not encrypted.
 """
 
+import contextlib
 import hashlib
 import hmac
 import json
 import secrets
 import socket
-import socketserver
 import struct
 import threading
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+
+from ._run_peers import Newcomers
 
 Addresses = Mapping[str, Sequence[Tuple[str, int]]]
 
@@ -65,20 +67,6 @@ class _Dispatcher:
         self.workers: Set[int] = set()
 
 
-class _Connections(socketserver.ThreadingTCPServer):
-    """Ends when all requests have their answers."""
-
-    daemon_threads = False
-    request_queue_size = 128
-
-    def __init__(self, address: str, kind: Any) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        super().__init__((address, 0), kind)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A stranger, or a peer that has died: no word of it, since anyone could have many said."""
-
-
 class ComputeService:
     """The table, in threads of its own from when it is made to shutdown()."""
 
@@ -91,6 +79,7 @@ class ComputeService:
         self._workers_per_dispatcher = workers_per_dispatcher
         self._key = key
         self._is_shut_down = False
+        self._is_over = threading.Event()
         self._changed = threading.Condition()
         self._requests: Dict[str, Callable[..., Any]] = {
             "ping": lambda: True,
@@ -101,43 +90,76 @@ class ComputeService:
             "wait_for_shutdown": self._wait_for_shutdown,
             "shutdown": self._announce_shutdown,
         }
-        service = self
-
-        class _Request(socketserver.BaseRequestHandler):
-            def handle(self) -> None:
-                service._answer(self.request)  # pylint: disable=protected-access
-
-        self._connections = _Connections(address, _Request)
-        self._thread = threading.Thread(
-            target=self._connections.serve_forever, args=(0.05,), name="farandole-compute-service", daemon=True
+        self._serving = 0
+        self._listener = socket.create_server(
+            (address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET, backlog=128
         )
+        host, port = self._listener.getsockname()[:2]
+        self._place = (str(host), int(port))
+        self._newcomers = Newcomers(self._meet, self._answer)
+        self._newcomers.start()
+        self._thread = threading.Thread(target=self._accept, name="farandole-compute-service", daemon=True)
         self._thread.start()
 
     def addresses(self) -> Dict[str, List[Tuple[str, int]]]:
         """Where clients find it."""
-        host, port = self._connections.server_address[:2]
-        return {"service": [(str(host), int(port))]}
+        return {"service": [self._place]}
 
     def shutdown(self) -> None:
         """Answers those that wait for this, and all others, and ends."""
         self._announce_shutdown()
-        self._connections.shutdown()
-        self._connections.server_close()
+        self._is_over.set()
+        with contextlib.suppress(OSError):
+            socket.create_connection(self._place, READ_SECONDS).close()  # wakes the thread
         self._thread.join()
+        self._listener.close()
+        self._newcomers.stop()
+        with self._changed:
+            self._changed.wait_for(lambda: self._serving == 0)
 
-    def _answer(self, connection: socket.socket) -> None:
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, peer = self._listener.accept()
+            except OSError:
+                # A peer that has gone already; or no descriptor is left, until some peers have gone.
+                if self._is_over.wait(0.05):
+                    return
+                continue
+            if self._is_over.is_set():
+                connection.close()
+                return
+            self._newcomers.add(connection, str(peer[0]))
+
+    def _meet(self, connection: socket.socket) -> Tuple[socket.socket, bytes, Any]:
+        """A peer that has proved that it knows the key, the digest of its request, and the request."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         connection.sendall(nonce)
         asked, request = _receive_message(
             connection, time.monotonic() + READ_SECONDS, lambda text: _digest(self._key, b"request", nonce, text)
         )
+        with self._changed:
+            self._serving += 1
+        return connection, asked, request
+
+    def _answer(self, met: Tuple[socket.socket, bytes, Any]) -> None:
+        connection, asked, request = met
         try:
-            answer = {"value": self._requests[request["do"]](**request["terms"])}
+            text = json.dumps(self._carry_out(request)).encode()
+            connection.settimeout(READ_SECONDS)
+            connection.sendall(_HEADER.pack(_digest(self._key, b"answer", asked, text), len(text)) + text)
+        finally:
+            with self._changed:
+                self._serving -= 1
+                self._changed.notify_all()
+
+    def _carry_out(self, request: Any) -> Dict[str, Any]:
+        try:
+            return {"value": self._requests[request["do"]](**request["terms"])}
         except (IndexError, ValueError) as error:
-            answer = {"error": type(error).__name__, "message": str(error)}
-        text = json.dumps(answer).encode()
-        connection.settimeout(READ_SECONDS)
-        connection.sendall(_HEADER.pack(_digest(self._key, b"answer", asked, text), len(text)) + text)
+            return {"error": type(error).__name__, "message": str(error)}
+        except (KeyError, TypeError) as error:
+            raise ConnectionError(f"a request of another version: {error}") from error
 
     def _find(self, dispatcher_id: int) -> _Dispatcher:
         if not 0 <= dispatcher_id < len(self._dispatchers):

@@ -1,5 +1,5 @@
-"""The peers of run()'s driver that have not proved yet that they know its secret: how many are served at a time, and for how
-long, so that strangers on the driver's port keep no worker out."""
+"""The peers of run()'s driver, or of a compute service, that have not proved yet that they know its secret: how many are
+served at a time, and for how long, so that strangers on the port keep no worker out."""
 
 import collections
 import contextlib
@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from multiprocessing.connection import AuthenticationError, Connection
-from typing import Any, Callable, Counter, List
+from typing import Any, Callable, Counter, List, Union
 
 # A peer has so long, from when it is served, until it has proved that it knows the secret.
 PROOF_SECONDS = 10.0
@@ -19,9 +19,11 @@ PATIENCE_SECONDS = 1.0
 # So many wait for a place.
 MOST_WAITING = 1024
 
+AnyConnection = Union[Connection, socket.socket]
+
 
 class _Peer:
-    def __init__(self, connection: Connection, address: str) -> None:
+    def __init__(self, connection: AnyConnection, address: str) -> None:
         self.connection = connection
         self.address = address
         # When it began to be served.
@@ -43,7 +45,7 @@ class Newcomers:
     """Serves each connection in a thread of its own: `prove` raises where the peer does not know the secret; `serve` gets
     its result. From start() to stop(); any thread may call it."""
 
-    def __init__(self, prove: Callable[[Connection], Any], serve: Callable[[Any], None]) -> None:
+    def __init__(self, prove: Callable[[Any], Any], serve: Callable[[Any], None]) -> None:
         self._prove = prove
         self._serve = serve
         self._changed = threading.Condition()
@@ -57,7 +59,7 @@ class Newcomers:
         """Begins to serve."""
         self._thread.start()
 
-    def add(self, connection: Connection, address: str) -> None:
+    def add(self, connection: AnyConnection, address: str) -> None:
         """Takes a connection over, which `address` has made."""
         with self._changed:
             self._waiting.append(_Peer(connection, address))

@@ -31,10 +31,24 @@ constexpr int kMostStallRecords = 64;
 // Begins the sentence about a stall in the job's history.
 constexpr char kAtTheStall[] = "at the stall, ";
 
-// The latest so many.
-void Shorten(int most, v1::FlightRecords* flight) {
-  if (flight->records_size() <= most) return;
-  flight->mutable_records()->DeleteSubrange(0, flight->records_size() - most);
+// The latest so many records, and the names that they need.
+v1::FlightRecords Latest(int most, const v1::FlightRecords& flight) {
+  v1::FlightRecords latest;
+  latest.set_epoch(flight.epoch());
+  if (flight.has_rank()) latest.set_rank(flight.rank());
+  latest.set_size(flight.size());
+  latest.set_pid(flight.pid());
+  latest.set_unrecorded(flight.unrecorded());
+  std::map<uint32_t, uint32_t> names;
+  for (int i = std::max(0, flight.records_size() - most); i < flight.records_size(); ++i) {
+    const uint32_t name = flight.records(i).name();
+    if (name >= static_cast<uint32_t>(flight.names_size())) continue;
+    const auto [kept, is_new] = names.try_emplace(name, static_cast<uint32_t>(latest.names_size()));
+    if (is_new) latest.add_names(flight.names(static_cast<int>(name)));
+    *latest.add_records() = flight.records(i);
+    latest.mutable_records()->rbegin()->set_name(kept->second);
+  }
+  return latest;
 }
 
 void AddFinding(const std::map<uint32_t, v1::FlightRecords>& flights, v1::DiagnoseResponse* response) {
@@ -127,8 +141,7 @@ void EvidenceCalls::On(const FlightReported& event) {
     if (job_.run != nullptr || flight.epoch() != epoch.number() || flight.rank() >= size) continue;
     const std::string& incarnation = epoch.members(static_cast<int>(flight.rank())).incarnation();
     if (!job_.launch_tokens.HasLaunched(run, event.only_of_token, incarnation)) continue;
-    v1::FlightRecords shortened = flight;
-    Shorten(most, &shortened);
+    v1::FlightRecords shortened = Latest(most, flight);
     if (last.flights_charge.account() == nullptr)
       last.flights_charge = ByteCharge(job_.options.bytes, ByteKind::kReports);
     const auto bytes = static_cast<int64_t>(shortened.SpaceUsedLong());
@@ -211,7 +224,7 @@ void EvidenceCalls::KeepStall(v1::DiagnoseResponse answer) {
   for (const bool of_missing : {true, false}) {
     for (v1::RankEvidence& rank : *answer.mutable_ranks()) {
       if ((missing.count(rank.rank()) > 0) != of_missing || !rank.has_evidence()) continue;
-      Shorten(kMostStallRecords, rank.mutable_evidence()->mutable_flight());
+      *rank.mutable_evidence()->mutable_flight() = Latest(kMostStallRecords, rank.evidence().flight());
       bytes += rank.evidence().ByteSizeLong();
       if (bytes <= kMostStallBytes) continue;
       bytes -= rank.evidence().ByteSizeLong();

@@ -1,15 +1,17 @@
 #include "server/job/evidence/flight_judge.h"
 
 #include <algorithm>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/op_text.h"
+#include "server/job/rules/rank_set.h"
 #include "server/job/rules/wording.h"
 
 namespace farandole {
@@ -19,41 +21,57 @@ constexpr size_t kMostWaits = 16;
 constexpr size_t kMostWaitsTold = 3;
 constexpr size_t kMostRanksTold = 4;
 
-using Tensor = std::pair<uint32_t, std::string>;
+using Tensor = std::pair<uint32_t, absl::string_view>;
 
 bool IsOpen(v1::FlightRecord::State state) {
   return state == v1::FlightRecord::SUBMITTED || state == v1::FlightRecord::STARTED || state == v1::FlightRecord::ENDED;
 }
 
-// One rank's submissions under one name.
+// The submissions of one rank under one name.
 struct Deed {
+  uint32_t rank = 0;
   uint32_t latest = 0;  // ordinal
-  // Not finished, by ordinal.
-  std::map<uint32_t, const v1::FlightRecord*> open;
 };
+
+// All submissions under one name of a group.
+struct Deeds {
+  // By rank, ascending: the ranks' records come one after the other.
+  std::vector<Deed> of_rank;
+  // Not finished, by rank.
+  std::vector<std::pair<uint32_t, const v1::FlightRecord*>> open;
+};
+
+// A collective that is not finished on some rank.
+struct Candidate {
+  bool misses_nobody = false;
+  uint64_t waited_us = 0;
+  Tensor tensor;  // its name is one of the records'
+  uint32_t ordinal = 0;
+
+  // The most telling one comes first.
+  friend bool operator<(const Candidate& a, const Candidate& b) {
+    return std::forward_as_tuple(a.misses_nobody, b.waited_us, a.tensor, a.ordinal) <
+           std::forward_as_tuple(b.misses_nobody, a.waited_us, b.tensor, b.ordinal);
+  }
+};
+
+uint64_t WaitedUs(const v1::FlightRecord& record) {
+  return record.state() == v1::FlightRecord::ENDED ? record.ended_after_us() : record.age_us();
+}
 
 class FlightJudge {
  public:
   FlightJudge(const std::map<uint32_t, v1::FlightRecords>& flights, uint32_t size) : flights_(flights), size_(size) {
     for (const auto& [rank, flight] : flights_) {
+      if (rank >= size_) continue;
       for (const v1::FlightRecord& record : flight.records()) Add(rank, flight, record);
+      if (IsFull(flight)) full_.Insert(rank);
     }
   }
 
   FlightFinding Find() const {
     FlightFinding finding;
-    for (const auto& [tensor, deeds] : deeds_) {
-      std::set<uint32_t> ordinals;
-      for (const auto& [rank, deed] : deeds) {
-        for (const auto& [ordinal, record] : deed.open) ordinals.insert(ordinal);
-      }
-      for (const uint32_t ordinal : ordinals) finding.waits.push_back(Gather(tensor, deeds, ordinal));
-    }
-    absl::c_stable_sort(finding.waits, [](const v1::FlightWait& a, const v1::FlightWait& b) {
-      return std::make_tuple(a.missing_size() == 0, b.waited_us()) <
-             std::make_tuple(b.missing_size() == 0, a.waited_us());
-    });
-    if (finding.waits.size() > kMostWaits) finding.waits.resize(kMostWaits);
+    for (const Candidate& candidate : Choose()) finding.waits.push_back(Gather(candidate));
     std::vector<std::string> sentences;
     for (const v1::FlightWait& wait : finding.waits) {
       if (sentences.size() < kMostWaitsTold && (wait.missing_size() > 0 || sentences.empty()))
@@ -66,44 +84,87 @@ class FlightJudge {
  private:
   void Add(uint32_t rank, const v1::FlightRecords& flight, const v1::FlightRecord& record) {
     if (record.name() >= static_cast<uint32_t>(flight.names_size()) || record.op() == v1::OP_TYPE_JOIN) return;
-    members_[record.group()].insert(rank);
-    Deed& deed = deeds_[{record.group(), flight.names(static_cast<int>(record.name()))}][rank];
-    deed.latest = std::max(deed.latest, record.ordinal());
-    if (IsOpen(record.state())) deed.open[record.ordinal()] = &record;
+    members_[record.group()].Insert(rank);
+    Deeds& deeds = deeds_[{record.group(), flight.names(static_cast<int>(record.name()))}];
+    if (deeds.of_rank.empty() || deeds.of_rank.back().rank != rank) deeds.of_rank.push_back({rank, 0});
+    deeds.of_rank.back().latest = std::max(deeds.of_rank.back().latest, record.ordinal());
+    if (IsOpen(record.state())) deeds.open.emplace_back(rank, &record);
   }
 
-  v1::FlightWait Gather(const Tensor& tensor, const std::map<uint32_t, Deed>& deeds, uint32_t ordinal) const {
-    v1::FlightWait wait;
-    wait.set_group(tensor.first);
-    wait.set_name(tensor.second);
-    wait.set_ordinal(ordinal);
-    const auto count = [&](uint32_t rank) {
-      const auto deed = deeds.find(rank);
-      if (deed == deeds.end() || deed->second.latest < ordinal) {
-        if (!IsFull(rank)) wait.add_missing(rank);
-        return;
-      }
-      const auto open = deed->second.open.find(ordinal);
-      if (open == deed->second.open.end()) return;
-      const v1::FlightRecord& record = *open->second;
-      wait.set_op(record.op());
-      wait.add_waiting(rank);
-      const bool is_over = record.state() == v1::FlightRecord::ENDED;
-      wait.set_waited_us(std::max(wait.waited_us(), is_over ? record.ended_after_us() : record.age_us()));
-    };
-    if (tensor.first == 0) {
-      for (uint32_t rank = 0; rank < size_; ++rank) count(rank);
-    } else {
-      for (const uint32_t rank : members_.at(tensor.first)) count(rank);
+  // The first kMostWaits of all, in their order. To gather each takes as long as its group has ranks.
+  std::vector<Candidate> Choose() const {
+    std::vector<Candidate> chosen;
+    absl::flat_hash_map<uint32_t, size_t> full_of;
+    for (const auto& [group, members] : members_) {
+      RankSet outside = full_;
+      outside.Remove(members);
+      full_of[group] = full_.count() - (group == 0 ? 0 : outside.count());
     }
+    for (const auto& [tensor, deeds] : deeds_) {
+      if (deeds.open.empty()) continue;
+      const size_t size = tensor.first == 0 ? size_ : members_.at(tensor.first).count();
+      for (Candidate& candidate : CandidatesOf(tensor, deeds, size - full_of.at(tensor.first))) {
+        chosen.push_back(std::move(candidate));
+        absl::c_push_heap(chosen);
+        if (chosen.size() <= kMostWaits) continue;
+        absl::c_pop_heap(chosen);
+        chosen.pop_back();
+      }
+    }
+    absl::c_sort_heap(chosen);
+    return chosen;
+  }
+
+  // `awaited`: members of the group that have recorded all that they have submitted.
+  std::vector<Candidate> CandidatesOf(const Tensor& tensor, const Deeds& deeds, size_t awaited) const {
+    std::vector<uint32_t> latest;
+    for (const Deed& deed : deeds.of_rank) {
+      if (!full_.Contains(deed.rank)) latest.push_back(deed.latest);
+    }
+    absl::c_sort(latest);
+    std::map<uint32_t, uint64_t> waited_us;
+    for (const auto& [rank, record] : deeds.open) {
+      uint64_t& longest = waited_us[record->ordinal()];
+      longest = std::max(longest, WaitedUs(*record));
+    }
+    std::vector<Candidate> candidates;
+    for (const auto& [ordinal, longest] : waited_us) {
+      const auto submitted = static_cast<size_t>(latest.end() - absl::c_lower_bound(latest, ordinal));
+      candidates.push_back({submitted >= awaited, longest, tensor, ordinal});
+    }
+    return candidates;
+  }
+
+  v1::FlightWait Gather(const Candidate& candidate) const {
+    const auto& [group, name] = candidate.tensor;
+    const Deeds& deeds = deeds_.at(candidate.tensor);
+    v1::FlightWait wait;
+    wait.set_group(group);
+    wait.set_name(std::string(name));
+    wait.set_ordinal(candidate.ordinal);
+    wait.set_waited_us(candidate.waited_us);
+    RankSet missing;
+    for (uint32_t rank = 0; group == 0 && rank < size_; ++rank) missing.Insert(rank);
+    if (group != 0) missing = members_.at(group);
+    missing.Remove(full_);
+    for (const Deed& deed : deeds.of_rank) {
+      if (deed.latest >= candidate.ordinal) missing.Erase(deed.rank);
+    }
+    for (const uint32_t rank : missing.Ranks()) wait.add_missing(rank);
+    RankSet waiting;
+    for (const auto& [rank, record] : deeds.open) {
+      if (record->ordinal() != candidate.ordinal) continue;
+      wait.set_op(record->op());
+      waiting.Insert(rank);
+    }
+    for (const uint32_t rank : waiting.Ranks()) wait.add_waiting(rank);
     return wait;
   }
 
   // Whether the rank may have submitted things of which its recorder had no record left.
-  bool IsFull(uint32_t rank) const {
-    const auto found = flights_.find(rank);
-    return found != flights_.end() && found->second.unrecorded() > 0 &&
-           absl::c_all_of(found->second.records(), [](const v1::FlightRecord& one) { return IsOpen(one.state()); });
+  static bool IsFull(const v1::FlightRecords& flight) {
+    return flight.unrecorded() > 0 &&
+           absl::c_all_of(flight.records(), [](const v1::FlightRecord& one) { return IsOpen(one.state()); });
   }
 
   std::string Describe(const v1::FlightWait& wait) const {
@@ -163,8 +224,10 @@ class FlightJudge {
 
   const std::map<uint32_t, v1::FlightRecords>& flights_;
   const uint32_t size_;
-  std::map<Tensor, std::map<uint32_t, Deed>> deeds_;
-  std::map<uint32_t, std::set<uint32_t>> members_;
+  // Names are those of `flights_`.
+  absl::flat_hash_map<Tensor, Deeds> deeds_;
+  absl::flat_hash_map<uint32_t, RankSet> members_;
+  RankSet full_;
 };
 
 }  // namespace

@@ -197,7 +197,7 @@ void LaunchQueue::Launch(const JobKey& key, v1::CreateJobRequest request, Finish
 }
 
 void LaunchQueue::LaunchNew(const JobKey& key, const v1::CreateJobRequest& request, Waiter waiter, Calls* calls) {
-  const auto ended = ended_.find(request.launch().nonce());
+  const auto ended = ended_.find(EndedKeyOf(key, request.launch()));
   if (ended != ended_.end() && !request.release())
     return AnswerLater(std::move(waiter.finish), ended->second.second, {}, calls);
   if (surroundings_.registry->HasRoom(key)) {
@@ -366,7 +366,7 @@ void LaunchQueue::OnClaimed(const JobKey& key, const absl::Status& status, const
 void LaunchQueue::Drop(const JobKey& key, const absl::Status& status, const ReplyMessage& message, Calls* calls) {
   const auto found = entries_.find(key);
   for (Waiter& waiter : found->second.waiters) AnswerLater(std::move(waiter.finish), status, message, calls);
-  if (!status.ok()) ended_[found->second.record.launch().nonce()] = {SteadyNow(), status};
+  if (!status.ok()) ended_[EndedKeyOf(key, found->second.record.launch())] = {SteadyNow(), status};
   entries_.erase(found);
   surroundings_.gate->Remove(key);
   surroundings_.registry->ShowQueued(key, std::nullopt);

@@ -112,7 +112,7 @@ class LaunchQueueTest : public ::testing::Test {
     claimed_.wait(lock, [&] { return refused_ >= count; });
   }
 
-  std::future<absl::StatusOr<v1::CreateJobResponse>> Ask(const std::string& job, uint32_t workers, uint64_t seen = 0) {
+  v1::CreateJobRequest RequestOf(const std::string& job, uint32_t workers) const {
     v1::CreateJobRequest request;
     request.set_job(job);
     request.mutable_launch()->set_nonce(absl::StrCat("0123456789abcdef", job));
@@ -121,11 +121,18 @@ class LaunchQueueTest : public ::testing::Test {
     request.mutable_launch()->set_since_unix_ms(since_);
     request.set_most_workers(workers);
     request.set_may_wait(true);
-    request.set_seen_place(seen);
     request.set_hold_ms(1000);
+    return request;
+  }
+  std::future<absl::StatusOr<v1::CreateJobResponse>> Ask(const std::string& job, uint32_t workers, uint64_t seen = 0) {
+    v1::CreateJobRequest request = RequestOf(job, workers);
+    request.set_seen_place(seen);
+    return Send(request);
+  }
+  std::future<absl::StatusOr<v1::CreateJobResponse>> Send(const v1::CreateJobRequest& request) {
     // shared: by the call's answer, of which the queue keeps a copy.
     auto answer = std::make_shared<std::promise<absl::StatusOr<v1::CreateJobResponse>>>();
-    queue_->Launch({"a", job}, request, [answer](const absl::Status& status, ReplyMessage message) {
+    queue_->Launch({"a", request.job()}, request, [answer](const absl::Status& status, ReplyMessage message) {
       if (!status.ok()) return answer->set_value(status);
       answer->set_value(std::get<v1::CreateJobResponse>(std::move(message)));
     });
@@ -256,6 +263,26 @@ TEST_F(LaunchQueueTest, ALaunchWhoseTokenWasRevokedDoesNotStart) {
   EXPECT_EQ(next.get().status().code(), absl::StatusCode::kUnauthenticated);
   EXPECT_FALSE(registry_->HasRoom({"a", "x"}));
   EXPECT_THAT(started_, ElementsAre("now"));
+}
+
+TEST_F(LaunchQueueTest, TheEndOfALaunchIsNotThatOfAnotherWithItsNonce) {
+  ASSERT_FALSE(Launch("now", 2)->has_queue());
+  Arrive("now");
+  // A launch that takes part in another knows its nonce.
+  v1::CreateJobRequest other = RequestOf("other", 2);
+  other.mutable_launch()->set_nonce(RequestOf("own", 2).launch().nonce());
+  other.mutable_launch()->set_token_id("another");
+  ASSERT_TRUE(Send(other).get()->has_queue());
+  other.set_release(true);
+  ASSERT_TRUE(Send(other).get().ok());
+  EXPECT_TRUE(Launch("own", 2)->has_queue());
+  other.set_release(false);
+  EXPECT_EQ(Send(other).get().status().code(), absl::StatusCode::kAborted) << "its own has ended";
+  // Nor does the same token's launch of another job end by it.
+  v1::CreateJobRequest third = RequestOf("third", 2);
+  third.mutable_launch()->set_nonce(other.launch().nonce());
+  third.mutable_launch()->set_token_id("another");
+  EXPECT_TRUE(Send(third).get()->has_queue());
 }
 
 }  // namespace

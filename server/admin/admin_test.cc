@@ -285,6 +285,29 @@ TEST_F(TokenRegistrarTest, ARotatedTokenHasTwoTextsForAWhile) {
   EXPECT_EQ(Rotate(Root(), id, "r3").status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(TokenRegistrarTest, ATokenThatWasRotatedByThousandsIsRevokedAllTheSame) {
+  const auto made = Create(Root(), v1::LAUNCHER, "k");
+  const auto helper = Create(Root(), v1::ADMIN, "h");
+  v1::TokenRecord record = *tenants_.tokens().Find(made->about().id());
+  for (int i = 0; i < 40'000; ++i) {
+    v1::TokenRecord::Rotation* const rotation = record.add_rotations();
+    // Most of them are forgotten by now.
+    rotation->set_token_id(i == 17 ? helper->about().id() : absl::StrCat(1'000'000'000'000'000 + i));
+    rotation->set_first_unix_ms(1'700'000'000'000);
+    rotation->set_last_unix_ms(1'700'000'000'000);
+  }
+  ASSERT_GT(record.ByteSizeLong(), kMaxBatchBytes);
+  tenants_.tokens().Put(record);
+  const auto rotated = Rotate(Root(), made->about().id(), "r");
+  ASSERT_TRUE(rotated.ok()) << rotated.status();
+  tenants_.tokens().Put(record);
+  ASSERT_TRUE(Revoke(Root(), made->about().id(), "e").ok());
+  EXPECT_FALSE(tenants_.Authenticate(rotated->token()).ok());
+  const v1::TokenRecord kept = *tenants_.tokens().Find(made->about().id());
+  ASSERT_EQ(kept.rotations_size(), 1);
+  EXPECT_EQ(kept.rotations(0).token_id(), helper->about().id());
+}
+
 TEST_F(TokenRegistrarTest, ALeakedStartTokenIsReplacedAndAllThatWasMadeWithItEnds) {
   const Access root = Root();
   const std::string admin = Create(root, v1::ADMIN, "a")->token();

@@ -40,8 +40,9 @@ absl::Status CheckLabel(absl::string_view label) {
                                                  " printable bytes"));
 }
 
-// Rows in one change, of the store's 128 in a batch.
+// Rows in one change, of the store's 128 in a batch; and their bytes, of its 1 MiB.
 constexpr size_t kMostEndedAtOnce = 100;
+constexpr size_t kMostEndedBytes = 512 << 10;
 
 v1::TokenRecord StartToken(const std::string& text, absl::Time now) {
   v1::TokenRecord record;
@@ -65,6 +66,14 @@ void NoteRotation(const std::string& token_id, int64_t now_unix_ms, v1::TokenRec
   rotation->set_token_id(token_id);
   rotation->set_first_unix_ms(now_unix_ms);
   rotation->set_last_unix_ms(now_unix_ms);
+}
+
+// Leaves the rotations by tokens that are kept: nobody revokes the others. So a row is as long as a few hundred
+// rotations, whoever has rotated the token how often.
+void DropForgotten(const TokenTable& tokens, v1::TokenRecord* record) {
+  auto& rotations = *record->mutable_rotations();
+  const auto is_forgotten = [&tokens](const v1::TokenRecord::Rotation& one) { return !tokens.Has(one.token_id()); };
+  rotations.erase(std::remove_if(rotations.begin(), rotations.end(), is_forgotten), rotations.end());
 }
 
 absl::Status NotKept(const std::string& id) {
@@ -195,10 +204,14 @@ void TokenRegistrar::Create(const Access& caller, const v1::CreateTokenRequest& 
 }
 
 void TokenRegistrar::MakeRoom(const TokenTable::Room& room, absl::Time now, Change* change) const {
+  size_t bytes = 0;
   for (const std::string& id : room.ended) {
-    if (change->tokens.size() > kMostEndedAtOnce) return;  // the tenant has one too many until the next ones are made
+    // The tenant has one too many until the next ones are made.
+    if (change->tokens.size() > kMostEndedAtOnce || bytes > kMostEndedBytes) return;
     std::optional<v1::TokenRecord> ended = tenants_->tokens().Find(id);
     ended->mutable_about()->set_revoked_unix_ms(absl::ToUnixMillis(now));
+    DropForgotten(tenants_->tokens(), &*ended);
+    bytes += ended->ByteSizeLong();
     change->tokens.push_back(*std::move(ended));
   }
   change->forgotten = room.forgotten;
@@ -356,7 +369,10 @@ void TokenRegistrar::Release(const std::string& tenant) {
 
 void TokenRegistrar::Carry(const AdminCall& call, const std::string& tenant, Change change, const std::string& response,
                            std::function<void(absl::Status)> done) {
-  for (const v1::TokenRecord& token : change.tokens) change.batch.puts.push_back(RowOf(token));
+  for (v1::TokenRecord& token : change.tokens) {
+    DropForgotten(tenants_->tokens(), &token);
+    change.batch.puts.push_back(RowOf(token));
+  }
   if (!change.forgotten.empty()) {
     change.batch.deletes.push_back(TokenRowKey(tenant, change.forgotten));
     change.batch.deletes.push_back(UseRowKey(tenant, change.forgotten));

@@ -50,6 +50,9 @@ void TokenTable::Put(v1::TokenRecord record) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::string id = record.about().id();
   by_tenant_.insert({record.about().tenant(), id});
+  if (const auto known = entries_.find(id); known != entries_.end()) {
+    for (const std::string& origin : OriginsOf(known->second.record)) by_origin_.erase({origin, id});
+  }
   const std::vector<std::string> origins = OriginsOf(record);
   for (const std::string& origin : origins) by_origin_.insert({origin, id});
   const v1::TokenRecord& kept = entries_[id].record = std::move(record);
@@ -112,6 +115,11 @@ std::optional<v1::TokenRecord> TokenTable::Find(absl::string_view id) const {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return std::nullopt;
   return found->second.record;
+}
+
+bool TokenTable::Has(absl::string_view id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return entries_.contains(id);
 }
 
 absl::StatusOr<v1::Token> TokenTable::Authenticate(absl::string_view text, absl::Time now) {

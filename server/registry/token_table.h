@@ -31,6 +31,7 @@ class TokenTable {
   void Put(v1::TokenRecord record);
   void Erase(const std::string& id);
   std::optional<v1::TokenRecord> Find(absl::string_view id) const;
+  bool Has(absl::string_view id) const;
 
   // The token that `text` is. Compares its hash in constant time with those that are good, and notes its use.
   // UNAUTHENTICATED: there is none, or it has ended (the sentence says how, to those who have its text).

@@ -220,6 +220,27 @@ TEST_F(CoordinatorBytesTest, ALookCostsAsMuchAsItsAnswerIsLong) {
   EXPECT_LT(took, absl::Seconds(5)) << "its workers do not wait for its readers";
 }
 
+TEST_F(CoordinatorBytesTest, AListOfLostWorkersIsALook) {
+  options_.bytes.tenant_rate = (1 << 20) / kPaceBurstSeconds;
+  Start();
+  const std::string greedy = MakeTenant("greedy");
+  const auto workers = Train("train", 1, greedy);
+  const TestClient launcher = ClientOf(greedy);
+  v1::ListLostRequest request;
+  request.set_job("train");
+  grpc::Status last;
+  int looks = 0;
+  for (; looks < 1000 && last.ok(); ++looks) {
+    grpc::ClientContext context;
+    launcher.Prepare(&context);
+    v1::ListLostResponse response;
+    last = v1::WorkerService::NewStub(launcher.channel())->ListLost(&context, request, &response);
+  }
+  EXPECT_EQ(last.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(last.error_message(), HasSubstr("--tenant-mib-per-s"));
+  EXPECT_GT(looks, 100);
+}
+
 TEST_F(CoordinatorBytesTest, AQuestionForLoggedValuesListsFewNames) {
   Start();
   const auto workers = Train("train", 1);

@@ -125,8 +125,16 @@ grpc::ServerUnaryReactor* WorkerService::ReportFlight(grpc::CallbackServerContex
 
 grpc::ServerUnaryReactor* WorkerService::ListLost(grpc::CallbackServerContext* context,
                                                   const v1::ListLostRequest* request, v1::ListLostResponse* response) {
-  return router_->Ask(context, router_->KeyOf(*context, Right::kLaunch, request->job()), response,
-                      [](CallId call) { return LostListed{call}; });
+  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kLaunch);
+  if (!access.ok()) return CallRouter::Answer(context, access.status());
+  // It is a launcher's, and a look all the same: its answer may be long.
+  if (absl::Status pace = router_->TakePace(*access, Right::kView); !pace.ok())
+    return CallRouter::Answer(context, pace);
+  return router_->Ask<v1::ListLostResponse>(
+      context, router_->KeyFor(*access, request->job(), ""), response, [](CallId call) { return LostListed{call}; },
+      [this, viewer = *access](const v1::ListLostResponse& answer) {
+        router_->TakePaceOfAnswer(viewer, answer.ByteSizeLong());
+      });
 }
 
 }  // namespace farandole

@@ -76,7 +76,7 @@ ByteClass ClassOf(const Event& event) {
   if (std::holds_alternative<JoinRequested>(event) || std::holds_alternative<JobClaimed>(event))
     return ByteClass::kJoin;
   const bool is_look = std::holds_alternative<JobInspected>(event) ||
-                       std::holds_alternative<CheckpointsListed>(event) ||
+                       std::holds_alternative<CheckpointsListed>(event) || std::holds_alternative<LostListed>(event) ||
                        std::holds_alternative<EvidenceRequested>(event) ||
                        std::holds_alternative<FlightReported>(event) || std::holds_alternative<LoggedListed>(event) ||
                        std::holds_alternative<TimelineOrdered>(event) || std::holds_alternative<TimelineFetched>(event);

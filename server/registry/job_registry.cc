@@ -149,8 +149,10 @@ void JobRegistry::Update(const JobKey& key, v1::JobSummary summary, bool is_clai
 void JobRegistry::ShowQueued(const JobKey& key, std::optional<v1::JobSummary> summary) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::optional<int64_t> before = CreatedAt(key);
+  CountQueued(key, /*is_added=*/false);
   if (summary.has_value()) {
     queued_[key] = std::make_shared<const v1::JobSummary>(*std::move(summary));
+    CountQueued(key, /*is_added=*/true);
   } else if (queued_.erase(key) == 0) {
     return;
   }
@@ -162,6 +164,21 @@ void JobRegistry::ShowQueued(const JobKey& key, std::optional<v1::JobSummary> su
     return;
   }
   updates_[key] = ++last_update_;
+}
+
+void JobRegistry::CountQueued(const JobKey& key, bool is_added) {
+  const auto queued = queued_.find(key);
+  if (queued == queued_.end()) return;
+  Usage& usage = queued_usages_[key.tenant];
+  usage.jobs += is_added ? 1 : -1;
+  const uint64_t workers = MostWorkers(*queued->second);
+  usage.workers += is_added ? workers : -workers;
+  if (usage.jobs == 0) queued_usages_.erase(key.tenant);
+}
+
+Usages JobRegistry::ReadQueued() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return queued_usages_;
 }
 
 std::optional<v1::JobSummary> JobRegistry::FindQueued(const JobKey& key) const {

@@ -80,6 +80,8 @@ class JobRegistry {
   // It is active, or has room.
   bool HasRoom(const JobKey& key) const;
   Usages ReadUsages() const;
+  // The launches that wait, and the workers that they want.
+  Usages ReadQueued() const;
 
   // How the job is now. A summary without a creation time says that nothing came of it: the job is forgotten.
   // `is_claimed`: a launch has the job, and keeps its room.
@@ -144,6 +146,8 @@ class JobRegistry {
   std::optional<int64_t> CreatedAt(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After a change of a job that was created `before`: gives it its place in the list.
   void Relist(const JobKey& key, std::optional<int64_t> before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts the launch that waits, if one does, or takes it from the count.
+  void CountQueued(const JobKey& key, bool is_added) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteForgotten(const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::function<void()> on_room_;
@@ -159,6 +163,7 @@ class JobRegistry {
   absl::btree_map<JobKey, Room> rooms_ ABSL_GUARDED_BY(mutex_);
   absl::btree_map<JobKey, Shown> queued_ ABSL_GUARDED_BY(mutex_);
   Usages usages_ ABSL_GUARDED_BY(mutex_);
+  Usages queued_usages_ ABSL_GUARDED_BY(mutex_);
   // Of each job the number of its last update, where it had one in this life.
   absl::btree_map<JobKey, uint64_t> updates_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_update_ ABSL_GUARDED_BY(mutex_) = 0;

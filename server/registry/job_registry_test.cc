@@ -242,5 +242,20 @@ TEST(JobRegistryTest, ARowThatIsNoRecordIsNamed) {
   EXPECT_THAT(status.message(), HasSubstr("summary/a/x"));
 }
 
+TEST(JobRegistryTest, CountsTheLaunchesThatWaitAndTheirWorkers) {
+  JobRegistry registry;
+  registry.Update({"a", "runs"}, Job("a", "runs", v1::JOB_STATE_RUNNING, 1));
+  for (const char* name : {"x", "y"}) registry.ShowQueued({"a", name}, Job("a", name, v1::JOB_STATE_QUEUED, 2));
+  registry.ShowQueued({"b", "x"}, Job("b", "x", v1::JOB_STATE_QUEUED, 2));
+  // Its place is told once more.
+  registry.ShowQueued({"a", "x"}, Job("a", "x", v1::JOB_STATE_QUEUED, 2));
+  EXPECT_EQ(registry.ReadQueued().at("a").jobs, 2u);
+  EXPECT_EQ(registry.ReadQueued().at("a").workers, 4u);
+  EXPECT_EQ(registry.ReadQueued().at("b").workers, 2u);
+  for (const char* name : {"x", "x", "y"}) registry.ShowQueued({"a", name}, std::nullopt);
+  EXPECT_EQ(registry.ReadQueued().count("a"), 0u);
+  EXPECT_EQ(registry.ReadQueued().at("b").jobs, 1u);
+}
+
 }  // namespace
 }  // namespace farandole

@@ -39,12 +39,11 @@ std::vector<v1::TenantSummary> ListTenantsFor(const Access& access, const Tenant
     places[record.name()] = listed.size();
     listed.push_back(std::move(tenant));
   }
-  for (const JobRegistry::Shown& job : jobs.Show(only)) {
-    const auto place = places.find(job->tenant());
-    if (place == places.end() || job->state() != v1::JOB_STATE_QUEUED) continue;
-    v1::TenantSummary& tenant = listed[place->second];
-    tenant.set_queued_jobs(tenant.queued_jobs() + 1);
-    tenant.set_queued_workers(tenant.queued_workers() + job->wanted_size());
+  for (const auto& [name, waiting] : jobs.ReadQueued()) {
+    const auto place = places.find(name);
+    if (place == places.end()) continue;
+    listed[place->second].set_queued_jobs(static_cast<uint32_t>(waiting.jobs));
+    listed[place->second].set_queued_workers(waiting.workers);
   }
   for (const auto& [name, usage] : jobs.ReadUsages()) {
     const auto place = places.find(name);

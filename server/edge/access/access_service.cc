@@ -79,6 +79,7 @@ grpc::ServerUnaryReactor* AccessService::ListTokens(grpc::CallbackServerContext*
       AddPage("tokens", tokens, &KeyOf, request->page_size(), request->page_token(),
               [&](const v1::Token& token) { *response->add_tokens() = token; });
   if (next.ok()) response->set_next_page_token(*next);
+  router_->TakePaceOfAnswer(*access, response->ByteSizeLong());
   return CallRouter::Answer(context, next.status());
 }
 
@@ -92,6 +93,7 @@ grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext
       "tenants", tenants, [](const v1::TenantSummary& tenant) { return tenant.tenant(); }, request->page_size(),
       request->page_token(), [&](const v1::TenantSummary& tenant) { *response->add_tenants() = tenant; });
   if (next.ok()) response->set_next_page_token(*next);
+  router_->TakePaceOfAnswer(*access, response->ByteSizeLong());
   return CallRouter::Answer(context, next.status());
 }
 

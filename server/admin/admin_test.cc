@@ -103,6 +103,32 @@ TEST(AnswerLedgerTest, AnswersAreForgottenAfterATimeAFewAtOnceAndForGood) {
   EXPECT_EQ(ledger->Begin(CallWithKey("under way")).status().code(), absl::StatusCode::kUnavailable);
 }
 
+TEST(AnswerLedgerTest, LongAnswersOfATenantHaveABoundInBytes) {
+  const std::unique_ptr<Store> store = MakeMemoryStore();
+  const std::string response(16 << 10, 'r');
+  {
+    const auto ledger = AnswerLedger::Load(store.get()).value();
+    for (int i = 0; i < 300; ++i) {
+      const AdminCall call = CallWithKey(absl::StrCat("k", 1000 + i));
+      ASSERT_TRUE(ledger->Begin(call).value());
+      std::promise<absl::Status> done;
+      ledger->Finish(
+          call, StoreBatch(), [&](absl::Status status) { done.set_value(std::move(status)); }, response);
+      ASSERT_TRUE(done.get_future().get().ok());
+    }
+    EXPECT_EQ(ledger->ResponseTo(CallWithKey("k1299")), response);
+    EXPECT_EQ(ledger->ResponseTo(CallWithKey("k1000")), "") << "the oldest are forgotten";
+  }
+  size_t bytes = 0;
+  for (const StoreRow& row : ScanAndWait(store.get(), "key/").value()) bytes += row.value.size();
+  EXPECT_LT(bytes, kMaxAnswerBytesKept + (64 << 10));
+  EXPECT_GT(bytes, kMaxAnswerBytesKept / 2);
+  const auto ledger = AnswerLedger::Load(store.get()).value();
+  ASSERT_TRUE(ledger->Begin(CallWithKey("one more")).value());
+  ASSERT_TRUE(FinishNow(ledger.get(), CallWithKey("one more")).ok());
+  EXPECT_EQ(ledger->ResponseTo(CallWithKey("k1299")), response);
+}
+
 TEST(AnswerLedgerTest, TheOldestAnswerIsForgottenForANewOne) {
   const std::unique_ptr<Store> store = MakeMemoryStore();
   const auto ledger = AnswerLedger::Load(store.get()).value();

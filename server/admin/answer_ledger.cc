@@ -18,6 +18,8 @@ namespace {
 constexpr char kOwner[] = "admin";
 constexpr char kPrefix[] = "key/";
 constexpr size_t kMaxKeyBytes = 64;
+// For one new answer, so that one change has few rows.
+constexpr int kMostForgottenAtOnce = 16;
 
 }  // namespace
 
@@ -42,6 +44,7 @@ absl::StatusOr<std::unique_ptr<AnswerLedger>> AnswerLedger::Load(Store* store) {
       return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not an AnswerRecord"));
     }
     ledger->last_began_unix_ms_ = std::max(ledger->last_began_unix_ms_, entry.record.at_unix_ms());
+    ledger->response_bytes_[parts[1]] += entry.record.response().size();
     ledger->entries_[{parts[1], absl::HexStringToBytes(parts[2])}] = std::move(entry);
   }
   return ledger;
@@ -92,10 +95,12 @@ void AnswerLedger::Finish(const AdminCall& call, StoreBatch changes, std::functi
   {
     absl::MutexLock lock(&mutex_);
     entries_[key].record.set_response(response);
+    response_bytes_[call.tenant] += response.size();
     changes.puts.push_back({RowKey(key), entries_[key].record.SerializeAsString()});
-    if (const Key* oldest = OldestToForget(call.tenant)) {
+    const Key* oldest = nullptr;
+    for (int i = 0; i < kMostForgottenAtOnce && (oldest = OldestToForget(call.tenant)) != nullptr; ++i) {
       changes.deletes.push_back(RowKey(*oldest));
-      entries_.erase(Key(*oldest));
+      EraseLocked(Key(*oldest));
     }
   }
   Commit(std::move(changes), [this, key, done = std::move(done)](absl::Status status) {
@@ -104,7 +109,7 @@ void AnswerLedger::Finish(const AdminCall& call, StoreBatch changes, std::functi
       if (status.ok()) {
         entries_[key].is_finished = true;
       } else {
-        entries_.erase(key);
+        EraseLocked(key);
       }
     }
     done(std::move(status));
@@ -113,7 +118,16 @@ void AnswerLedger::Finish(const AdminCall& call, StoreBatch changes, std::functi
 
 void AnswerLedger::Abandon(const AdminCall& call) {
   absl::MutexLock lock(&mutex_);
-  entries_.erase({call.tenant, call.idempotency_key});
+  EraseLocked({call.tenant, call.idempotency_key});
+}
+
+void AnswerLedger::EraseLocked(const Key& key) {
+  const auto entry = entries_.find(key);
+  if (entry == entries_.end()) return;
+  const auto bytes = response_bytes_.find(key.first);
+  if (bytes != response_bytes_.end() && (bytes->second -= entry->second.record.response().size()) == 0)
+    response_bytes_.erase(bytes);
+  entries_.erase(entry);
 }
 
 size_t AnswerLedger::ForgetBefore(absl::Time then, size_t most) {
@@ -132,7 +146,7 @@ size_t AnswerLedger::ForgetBefore(absl::Time then, size_t most) {
   Commit(std::move(batch), [&](absl::Status status) { answer.set_value(std::move(status)); });
   if (!answer.get_future().get().ok()) return 0;
   absl::MutexLock lock(&mutex_);
-  for (const Key& key : old) entries_.erase(key);
+  for (const Key& key : old) EraseLocked(key);
   return old.size();
 }
 
@@ -179,7 +193,9 @@ std::string AnswerLedger::RowKey(const Key& key) {
 }
 
 const AnswerLedger::Key* AnswerLedger::OldestToForget(const std::string& tenant) const {
-  if (entries_.size() <= kMaxAnswersKept) return nullptr;
+  const auto bytes = response_bytes_.find(tenant);
+  const bool is_long = bytes != response_bytes_.end() && bytes->second > kMaxAnswerBytesKept;
+  if (entries_.size() <= kMaxAnswersKept && !is_long) return nullptr;
   const Key* oldest = nullptr;
   int64_t oldest_unix_ms = 0;
   size_t count = 0;
@@ -191,7 +207,7 @@ const AnswerLedger::Key* AnswerLedger::OldestToForget(const std::string& tenant)
     oldest = &entry->first;
     oldest_unix_ms = at;
   }
-  return count > kMaxAnswersKept ? oldest : nullptr;
+  return is_long || count > kMaxAnswersKept ? oldest : nullptr;
 }
 
 }  // namespace farandole

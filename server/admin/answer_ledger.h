@@ -20,8 +20,10 @@
 
 namespace farandole {
 
-// Most answers that are kept for a tenant; the oldest is forgotten for a new one.
+// Most answers that are kept for a tenant, and bytes of their responses, of which some name thousands of ranks; the
+// oldest are forgotten for a new one.
 inline constexpr size_t kMaxAnswersKept = 10000;
+inline constexpr size_t kMaxAnswerBytesKept = 4 << 20;
 
 // One mutating admin call.
 struct AdminCall {
@@ -80,13 +82,16 @@ class AnswerLedger {
 
   explicit AnswerLedger(Store* store) : store_(store) {}
   static std::string RowKey(const Key& key);
-  // The tenant's oldest finished answer where it has as many as are kept, else null.
+  void EraseLocked(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The tenant's oldest finished answer where it has more than are kept, in number or in bytes, else null.
   const Key* OldestToForget(const std::string& tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CommitAs(uint64_t revision, StoreBatch batch, std::function<void(absl::Status)> done);
 
   Store* const store_;
   mutable absl::Mutex mutex_;
   absl::btree_map<Key, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  // Of each tenant's responses.
+  absl::btree_map<std::string, size_t> response_bytes_ ABSL_GUARDED_BY(mutex_);
   // Of all calls the last.
   int64_t last_began_unix_ms_ ABSL_GUARDED_BY(mutex_) = 0;
   // 0: to be acquired (anew, after a failed commit).

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/steady_time.h"
+#include "base/text/client_network.h"
 #include "worker/transport/tcp/interface_address.h"
 
 namespace farandole {
@@ -162,9 +163,12 @@ void PeerPort::PauseListeners() {
 
 void PeerPort::Accept(int listener) {
   for (int i = 0; i < kAcceptsInARow; ++i) {
-    const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    SocketAddress peer;
+    peer.bytes = sizeof(peer.storage);
+    const int fd =
+        accept4(listener, reinterpret_cast<sockaddr*>(&peer.storage), &peer.bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
-      Welcome(fd);
+      Welcome(fd, ClientNetwork(peer.Host()));
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return PauseListeners();
@@ -173,15 +177,29 @@ void PeerPort::Accept(int listener) {
   }
 }
 
-void PeerPort::Welcome(int fd) {
-  if (unproven_ == kMaxUnproven) {
-    Drop(std::find_if(guests_.begin(), guests_.end(), [](const Guest& guest) { return !guest.proven; }));
-  }
+PeerPort::Guests::iterator PeerPort::OldestOfCrowd() {
+  int most = 0;
+  for (const auto& [network, count] : unproven_of_network_) most = std::max(most, count);
+  return std::find_if(guests_.begin(), guests_.end(), [this, most](const Guest& guest) {
+    return !guest.proven && unproven_of_network_[guest.network] == most;
+  });
+}
+
+void PeerPort::CountProven(const Guest& guest) {
+  --unproven_;
+  const auto count = unproven_of_network_.find(guest.network);
+  if (--count->second == 0) unproven_of_network_.erase(count);
+}
+
+void PeerPort::Welcome(int fd, const std::string& network) {
+  if (unproven_ == kMaxUnproven) Drop(OldestOfCrowd());
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   const auto guest = guests_.emplace(guests_.end());
   guest->fd = fd;
+  guest->network = network;
   ++unproven_;
+  ++unproven_of_network_[network];
   guest->timer = loop_->RunAfter(kProofLimit, [this, guest] {
     guest->timer = 0;
     Drop(guest);
@@ -231,7 +249,7 @@ bool PeerPort::Prove(Guests::iterator guest) {
   guest->proven = true;
   guest->bytes.clear();
   loop_->Cancel(std::exchange(guest->timer, 0));
-  --unproven_;
+  CountProven(*guest);
   return true;
 }
 
@@ -256,7 +274,7 @@ void PeerPort::HandOn(Guests::iterator guest) {
 
 void PeerPort::Drop(Guests::iterator guest) {
   loop_->Cancel(guest->timer);
-  if (!guest->proven) --unproven_;
+  if (!guest->proven) CountProven(*guest);
   loop_->UnwatchFd(guest->fd);
   close(guest->fd);
   guests_.erase(guest);

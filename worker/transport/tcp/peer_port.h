@@ -24,9 +24,9 @@ namespace farandole {
 // Where ranks of other hosts reach this worker, and how it reaches them: TCP connections, each proven on both sides by
 // the epoch's secret before a byte of payload (peer_proof.h). A stranger's connection is closed after at most
 // 88 bytes of it and kProofLimit, without an answer that tells anything; of more than kMaxUnproven, the
-// oldest is closed. Data after the proof is encrypted and authenticated where the epoch's ranks want it
-// (Identity.encrypts); otherwise an attacker that can change packets on the way can change it
-// (docs/decisions/0029-encrypted-tensors.md).
+// oldest of the address (or IPv6 network) that has most is closed. Data after the proof is encrypted and authenticated
+// where the epoch's ranks want it (Identity.encrypts); otherwise an attacker that can change packets on the way can
+// change it (docs/decisions/0029-encrypted-tensors.md).
 //
 // Owned by the worker, one for each epoch, and owns a thread ("fd-peers"), on which all of it runs. In a forked child
 // its descriptors are open (close-on-exec) and it must not be used.
@@ -85,6 +85,8 @@ class PeerPort {
   // A connection that was accepted and is not yet handed on.
   struct Guest {
     int fd = -1;
+    // Its ClientNetwork.
+    std::string network;
     PeerNonce nonce{};
     std::string bytes;
     // Set when its claim is proven: it is chosen, or closed by the connector, and not limited in time.
@@ -111,7 +113,11 @@ class PeerPort {
   // The process has no descriptor left: looks away for a while instead of turning in circles.
   void PauseListeners();
   void WatchListeners();
-  void Welcome(int fd);
+  void Welcome(int fd, const std::string& network);
+  // The oldest connection without a proof, of the network that has most of these.
+  Guests::iterator OldestOfCrowd();
+  // The connection counts no more among those without a proof.
+  void CountProven(const Guest& guest);
   void OnReadable(Guests::iterator guest);
   // False: it is a stranger's, or has failed.
   bool Prove(Guests::iterator guest);
@@ -130,6 +136,7 @@ class PeerPort {
   // In the order of their coming.
   Guests guests_;
   int unproven_ = 0;
+  std::map<std::string, int> unproven_of_network_;
   // Chosen connections that no caller has asked for yet; and all that were ever chosen, so that no second one comes.
   std::map<Key, PeerSocket> arrived_;
   std::set<Key> chosen_;

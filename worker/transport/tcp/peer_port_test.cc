@@ -87,8 +87,10 @@ bool Ends(int fd) {
   return got == 0 || (got < 0 && errno == ECONNRESET);
 }
 
-int ConnectTo(const std::string& endpoint) {
+int ConnectTo(const std::string& endpoint, const std::string& from = "127.0.0.1") {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const SocketAddress own = *ParseHost(from);
+  EXPECT_EQ(bind(fd, own.get(), own.bytes), 0) << strerror(errno);
   const std::optional<SocketAddress> address = ParseEndpoint(endpoint);
   EXPECT_TRUE(address.has_value());
   EXPECT_EQ(connect(fd, address->get(), address->bytes), 0) << strerror(errno);
@@ -383,6 +385,18 @@ TEST_F(PeerPortTest, AFloodKeepsNobodyOut) {
     EXPECT_TRUE(Ends(flood[i]));
   }
   for (const int fd : flood) close(fd);
+}
+
+TEST_F(PeerPortTest, ACrowdOfOneAddressTakesNoPlaceOfAnother) {
+  EnterBoth();
+  std::vector<int> all = {ConnectTo(second_->endpoints()[0], "127.0.0.2")};
+  EXPECT_EQ(Hear(all[0], sizeof(PeerNonce)).size(), sizeof(PeerNonce));
+  for (int i = 0; i < PeerPort::kMaxUnproven + 100; ++i) all.push_back(ConnectTo(second_->endpoints()[0]));
+  for (const int fd : {all[1], all.back()}) EXPECT_EQ(Hear(fd, sizeof(PeerNonce)).size(), sizeof(PeerNonce));
+  EXPECT_TRUE(Ends(all[1]));
+  char byte;
+  EXPECT_TRUE(recv(all[0], &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN) << "it may still prove itself";
+  for (const int fd : all) close(fd);
 }
 
 TEST_F(PeerPortTest, AProcessWithoutDescriptorsAdmitsItsPeersWhenItHasSomeAgain) {

@@ -38,4 +38,6 @@ bool Job::IsDeleted() const { return state_->IsDeleted(); }
 
 bool Job::IsIdle() const { return state_->IsIdle(); }
 
+int64_t Job::SpaceUsed() const { return state_->SpaceUsed(); }
+
 }  // namespace farandole

@@ -88,6 +88,8 @@ class Job {
   // No stream, no call, no running epoch, nothing for TakeMeasured: the shell may drop the object and restore it from
   // its rows when needed.
   bool IsIdle() const;
+  // The bytes that an idle job takes, but for what it has charged to JobOptions::bytes.
+  int64_t SpaceUsed() const;
 
  private:
   class State;

@@ -19,6 +19,8 @@ namespace {
 constexpr size_t kCatalogueIdBytes = 8;
 // How late a tick comes at most while the coordinator runs.
 constexpr absl::Duration kPunctual = absl::Milliseconds(10);
+// Of an incarnation that may not come back.
+constexpr size_t kFencedBytes = 256;
 // Messages that arrived while it did not run are read within this time, however short its absence was.
 constexpr absl::Duration kLeastPatience = absl::Milliseconds(100);
 
@@ -471,6 +473,13 @@ bool Job::State::IsIdle() const {
   return job_.run == nullptr && streams_.empty() && job_.lobby.IsEmpty() &&
          ledger_.record().state() != v1::JOB_STATE_FORMING && !job_.logged.IsDirty() && !timeline_.IsKept() &&
          !job_.measured.IsDue();
+}
+
+int64_t Job::State::SpaceUsed() const {
+  size_t bytes = sizeof(State) + ledger_.record().SpaceUsedLong();
+  for (const v1::HistoryEntry& entry : ledger_.history().entries()) bytes += entry.SpaceUsedLong();
+  for (const v1::WorkerStatus& worker : job_.last.workers) bytes += worker.SpaceUsedLong();
+  return static_cast<int64_t>(bytes + kFencedBytes * (job_.fence.size() + job_.drained.size()));
 }
 
 }  // namespace farandole

@@ -53,6 +53,7 @@ class Job::State {
   bool IsClaimed() const { return admission_.ClaimEnd() != absl::InfiniteFuture(); }
   bool IsDeleted() const { return is_deleted_; }
   bool IsIdle() const;
+  int64_t SpaceUsed() const;
 
  private:
   // One for each kind of event.

@@ -9,6 +9,7 @@
 #include "base/job_state.h"
 #include "base/steady_time.h"
 #include "server/job/rules/bounds.h"
+#include "server/loop/event_bytes.h"
 #include "server/loop/refusal.h"
 #include "spdlog/spdlog.h"
 
@@ -141,6 +142,7 @@ void JobLoop::Read(const JobKey& key, OwnedJob* owned) {
   const uint64_t life = ++last_life_;
   owned->life = life;
   owned->runner.reset();
+  SetIdle(key, owned, false);
   timers_.erase({owned->timer, key});
   owned->timer = absl::InfiniteFuture();
   AcquireJobRows(surroundings_.store, key, [this, key, life](absl::StatusOr<AcquiredRows> rows) {
@@ -169,7 +171,7 @@ void JobLoop::OnPurged(const JobKey& key, uint64_t life, const absl::Status& sta
   for (WaitingEvent& one : owned->waiting) {
     if (!one.IsTick()) letters.push_back({key, std::move(one.event), std::move(one.charge)});
   }
-  jobs_.erase(key);
+  Erase(key);
   AcceptAll(std::move(letters));
 }
 
@@ -200,6 +202,11 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
                                     });
                                   });
   owned->last_event = now;
+  if (absl::Status room = AdmitIdle(key, owned); !room.ok()) {
+    for (const WaitingEvent& one : owned->waiting) Refuse(one.event, room);
+    mailbox_.Release(key, owned->waiting.size());
+    return Erase(key);
+  }
   // A restored job has deadlines (its reattach window) that only a Step tells.
   if (!rows->rows.empty()) owned->runner->Take(Ticked{}, now);
   Advance(key, owned);
@@ -298,6 +305,7 @@ absl::Status JobLoop::AdmitByQuota(const JobKey& key, const Event& event) {
 
 void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
   const auto found = jobs_.find(key);
+  SetIdle(key, found->second.get(), false);
   const std::unique_ptr<OwnedJob> owned = std::move(found->second);
   jobs_.erase(found);
   timers_.erase({owned->timer, key});
@@ -315,16 +323,77 @@ void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
   mailbox_.Release(key, refused);
 }
 
+absl::Status JobLoop::AdmitIdle(const JobKey& key, OwnedJob* owned) {
+  if (surroundings_.bytes == nullptr || !owned->runner->IsIdle()) return absl::OkStatus();
+  owned->idle_charge = ByteCharge(AccountOf(key), ByteKind::kReports);
+  const int64_t bytes = owned->runner->SpaceUsed();
+  absl::Status room = owned->idle_charge.Grow(bytes, ByteClass::kObserver);
+  while (!room.ok() && DropLongestIdle(key.tenant, key)) room = owned->idle_charge.Grow(bytes, ByteClass::kObserver);
+  if (room.ok()) return room;
+  const bool is_for_looks =
+      !owned->waiting.empty() && std::all_of(owned->waiting.begin(), owned->waiting.end(), [](const WaitingEvent& one) {
+        return !one.IsTick() && ClassOf(one.event) == ByteClass::kObserver;
+      });
+  if (is_for_looks) return room;
+  owned->idle_charge.Resize(bytes);
+  return absl::OkStatus();
+}
+
+void JobLoop::SetIdle(const JobKey& key, OwnedJob* owned, bool is_idle) {
+  if (owned->idle_since != absl::InfiniteFuture()) idle_[key.tenant].erase({owned->idle_since, key});
+  if (!is_idle) {
+    if (owned->idle_since != absl::InfiniteFuture() && idle_[key.tenant].empty()) idle_.erase(key.tenant);
+    owned->idle_since = absl::InfiniteFuture();
+    owned->idle_charge.Release();
+    return;
+  }
+  owned->idle_since = owned->last_event;
+  idle_[key.tenant].insert({owned->idle_since, key});
+  const std::shared_ptr<ByteAccount> account = AccountOf(key);
+  if (account != nullptr && owned->idle_charge.bytes() == 0) {
+    owned->idle_charge = ByteCharge(account, ByteKind::kReports);
+    owned->idle_charge.Resize(owned->runner->SpaceUsed());
+  }
+  while ((idle_[key.tenant].size() > kMostIdle || !HasRoomForIdle(key)) && DropLongestIdle(key.tenant, key)) continue;
+}
+
+bool JobLoop::HasRoomForIdle(const JobKey& key) const {
+  if (surroundings_.bytes == nullptr) return true;
+  const std::shared_ptr<ByteAccount> tenant = surroundings_.bytes->Tenant(key.tenant);
+  return tenant->held(BytePool::kKept) <= ShareOf(ByteClass::kObserver, tenant->limit(BytePool::kKept)) &&
+         !tenant->IsOver(BytePool::kKept);
+}
+
+bool JobLoop::DropLongestIdle(const std::string& tenant, const JobKey& but) {
+  const auto idle = idle_.find(tenant);
+  if (idle == idle_.end()) return false;
+  for (const auto& [since, key] : idle->second) {
+    if (key == but || !jobs_.at(key)->waiting.empty()) continue;
+    Erase(JobKey(key));
+    return true;
+  }
+  return false;
+}
+
+void JobLoop::Erase(const JobKey& key) {
+  const auto found = jobs_.find(key);
+  SetIdle(key, found->second.get(), false);
+  timers_.erase({found->second->timer, key});
+  jobs_.erase(found);
+}
+
 void JobLoop::SetTimer(const JobKey& key, OwnedJob* owned) {
   // Behind a full queue of commits a tick has to wait; the next completion comes here again.
   const bool can_tick = owned->runner->CanTake() && !owned->tick_waits;
   absl::Time timer = can_tick ? owned->runner->next_tick() : absl::InfiniteFuture();
   // A tick that is due already still lets other jobs have their turn.
   if (timer != absl::InfiniteFuture()) timer = std::max(timer, SteadyNow() + absl::Milliseconds(1));
-  const bool is_idle = owned->waiting.empty() && owned->runner->IsIdle();
-  if (is_idle && timer == absl::InfiniteFuture()) {
-    const bool is_nothing = owned->runner->Summary().created_unix_ms() == 0 && !owned->runner->IsClaimed();
-    timer = owned->last_event + (is_nothing ? absl::ZeroDuration() : options_.idle_linger);
+  const bool is_idle = timer == absl::InfiniteFuture() && owned->waiting.empty() && owned->runner->IsIdle();
+  const bool is_nothing = is_idle && owned->runner->Summary().created_unix_ms() == 0 && !owned->runner->IsClaimed();
+  SetIdle(key, owned, is_idle && !is_nothing);
+  if (is_idle) {
+    const bool goes = is_nothing || !HasRoomForIdle(key);
+    timer = owned->last_event + (goes ? absl::ZeroDuration() : options_.idle_linger);
   }
   if (timer == owned->timer) return;
   timers_.erase({owned->timer, key});
@@ -351,7 +420,7 @@ void JobLoop::FireTimers(absl::Time now) {
       owned->is_purge = true;
       Read(key, owned);
     } else {
-      jobs_.erase(key);
+      Erase(key);
     }
   }
 }

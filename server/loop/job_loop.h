@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -51,12 +52,16 @@ struct JobLoopOptions {
   // For each job; its max_workers is lowered to the tenant's quota.
   JobOptions job;
   // How long an idle job stays in memory: what people ask about an ended job is partly not durable. One of which
-  // nothing has come, such as a launch that was given up, goes at once.
+  // nothing has come, such as a launch that was given up, goes at once; others go earlier where their tenant has no
+  // room for them, or has more than kMostIdle, those first that were asked for least lately.
   absl::Duration idle_linger = absl::Minutes(5);
   size_t mailbox_capacity = kMailboxCapacity;
   // A secure source of random bytes.
   std::function<std::string(size_t)> random_bytes;
 };
+
+// Most idle jobs of a tenant that a loop keeps.
+inline constexpr size_t kMostIdle = 256;
 
 // One thread that owns some of the coordinator's jobs: it takes events out of the mailbox, steps their jobs, and
 // carries out the actions (JobRunner). Tenants take turns, so that one with many events does not make others wait. A
@@ -102,6 +107,10 @@ class JobLoop {
     bool tick_waits = false;
     absl::Time last_event = absl::InfinitePast();
     absl::Time timer = absl::InfiniteFuture();
+    // Its place in idle_; InfiniteFuture: it is not idle.
+    absl::Time idle_since = absl::InfiniteFuture();
+    // Quotas bound the workers of jobs that run, and this those of idle ones.
+    ByteCharge idle_charge = {};
   };
   using OwnedJobs = absl::flat_hash_map<JobKey, std::unique_ptr<OwnedJob>>;
 
@@ -129,6 +138,15 @@ class JobLoop {
   // Whether the tenant's quota has room for what the event asks for.
   absl::Status AdmitByQuota(const JobKey& key, const Event& event);
   void Drop(const JobKey& key, const absl::Status& status);
+  // Charges an idle job that was read, and drops others for it. RESOURCE_EXHAUSTED: there is no room for a job that is
+  // only looked at.
+  absl::Status AdmitIdle(const JobKey& key, OwnedJob* owned);
+  void SetIdle(const JobKey& key, OwnedJob* owned, bool is_idle);
+  // Idle jobs are for those who look, who may fill half of what their tenant may keep.
+  bool HasRoomForIdle(const JobKey& key) const;
+  // Drops the job of the tenant that has been idle for longest, and not `but`. False: there is none.
+  bool DropLongestIdle(const std::string& tenant, const JobKey& but);
+  void Erase(const JobKey& key);
   void SetTimer(const JobKey& key, OwnedJob* owned);
   void FireTimers(absl::Time now);
   void Refuse(const Event& event, const absl::Status& status);
@@ -145,6 +163,8 @@ class JobLoop {
   OwnedJobs jobs_;
   uint64_t last_life_ = 0;
   std::set<std::pair<absl::Time, JobKey>> timers_;
+  // Jobs that may be dropped, by tenant, and since when each is idle.
+  std::map<std::string, std::set<std::pair<absl::Time, JobKey>>> idle_;
   Turns turns_;
 
   std::thread thread_;

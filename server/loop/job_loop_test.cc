@@ -271,5 +271,48 @@ TEST_F(JobLoopTest, SeveralLoopsShareTheJobs) {
   EXPECT_EQ(directory_.ActiveKeys().size(), static_cast<size_t>(kJobs));
 }
 
+TEST_F(JobLoopTest, EndedJobsThatAreLookedAtAreChargedAndTheOneThatIsIdleForLongestGoes) {
+  constexpr int kJobs = 32;
+  const auto key_of = [](int number) { return JobKey{"default", absl::StrCat("job", number)}; };
+  auto loop = MakeLoop();
+  for (int number = 0; number < kJobs; ++number) {
+    const auto stream = static_cast<StreamId>(number + 1);
+    ASSERT_TRUE(loop->Push(key_of(number), JoinOf(1, 0, 1)).ok());
+    ASSERT_TRUE(outputs_.NextReply().status.ok());
+    ASSERT_TRUE(loop->Push(key_of(number), StreamOf(stream, 0)).ok());
+    AwaitEpoch();
+    ASSERT_TRUE(loop->Push(key_of(number), LeaveOn(stream)).ok());
+    ASSERT_TRUE(AwaitClose(stream).ok());
+  }
+  ASSERT_TRUE(loop->Push(key_of(0), FindCheckpointRequested{2, {}}).ok());
+  outputs_.NextReply();
+  const std::shared_ptr<ByteAccount> tenant = bytes_.Tenant("default");
+  EXPECT_GT(tenant->held(ByteKind::kReports), kJobs * 1000) << "those that have ended here, too";
+  loop.reset();
+  EXPECT_EQ(tenant->held(ByteKind::kReports), 0);
+
+  ByteLimits limits;
+  limits.tenant_kept = 128 << 10;
+  ByteLedger small(limits);
+  JobLoopOptions options;
+  options.random_bytes = [](size_t count) { return std::string(count, 'r'); };
+  loop = std::make_unique<JobLoop>(
+      options, JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_, &tenants_, &gate_, &small});
+  for (int number = 0; number < kJobs; ++number) {
+    ASSERT_TRUE(loop->Push(key_of(number), FindCheckpointRequested{3, {}}).ok());
+    EXPECT_EQ(outputs_.NextReply().status.code(), absl::StatusCode::kNotFound) << "it has none";
+    EXPECT_LE(small.Tenant("default")->held(BytePool::kKept), limits.tenant_kept / 2);
+  }
+  EXPECT_GT(small.Tenant("default")->held(BytePool::kKept), 0);
+  // Where others have all the room, a look is refused, and a run goes on from a checkpoint all the same.
+  const ByteCharge others = small.Tenant("default")->Add(ByteKind::kNames, limits.tenant_kept);
+  ASSERT_TRUE(loop->Push(key_of(0), JobInspected{4}).ok());
+  const absl::Status refused = outputs_.NextReply().status;
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("retry in"));
+  ASSERT_TRUE(loop->Push(key_of(1), FindCheckpointRequested{5, {}}).ok());
+  EXPECT_EQ(outputs_.NextReply().status.code(), absl::StatusCode::kNotFound);
+}
+
 }  // namespace
 }  // namespace farandole

@@ -62,6 +62,7 @@ class JobRunner {
   bool IsGone() const { return job_->IsDeleted() && unfinished_.empty(); }
   absl::Time next_tick() const { return next_tick_; }
   bool HasUnfinishedSteps() const { return !unfinished_.empty() || is_keeping_; }
+  int64_t SpaceUsed() const { return job_->SpaceUsed(); }
   // Nothing would be lost if the runner was given up now.
   bool IsIdle() const { return !HasUnfinishedSteps() && streams_.empty() && calls_.empty() && job_->IsIdle(); }
 

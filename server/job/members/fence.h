@@ -22,6 +22,7 @@ class Fence {
   void Dismiss(const std::string& incarnation, const std::string& reason);
   // Null: not fenced.
   const std::string* ReasonFor(const std::string& incarnation) const;
+  size_t size() const { return oldest_first_.size(); }
   bool IsDismissed(const std::string& incarnation) const { return dismissed_.contains(incarnation); }
 
  private:

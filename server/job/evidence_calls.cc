@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/job/evidence/flight_judge.h"
 #include "server/job/evidence/stack_groups.h"
 #include "server/job/rules/bounds.h"
+#include "server/job/rules/rank_set.h"
 #include "server/job/rules/wording.h"
 
 namespace farandole {
@@ -19,9 +19,11 @@ namespace {
 // A worker whose interpreter is locked gives it up after a second, and then reads the stacks without.
 constexpr absl::Duration kAnswerTime = absl::Seconds(4);
 constexpr size_t kMostCalls = 4;
+// Ranks that are asked: of those that others wait for, and of the others. Each has 512 records at most.
+constexpr uint32_t kMostMissing = 64;
 constexpr uint32_t kMostOthers = 64;
 // Records of all ranks together that are kept of an epoch that has ended, some 100 bytes each.
-constexpr int kMostRecords = 65536;
+constexpr int kMostRecords = 32768;
 constexpr int kLeastRecordsOfRank = 4;
 // A stall is told again and again; its ranks are asked once in so long.
 constexpr absl::Duration kStallDistance = absl::Minutes(10);
@@ -67,10 +69,10 @@ std::map<uint32_t, v1::FlightRecords> FlightsOf(const std::map<uint32_t, v1::Evi
 
 std::vector<uint32_t> EvidenceCalls::Chosen() const {
   const Roster& roster = job_.run->roster();
-  absl::btree_set<uint32_t> chosen = job_.run->Missing();
-  for (uint32_t rank = 0; rank < roster.size() && rank < kMostOthers; ++rank) chosen.insert(rank);
+  RankSet chosen(job_.run->Missing().Ranks(kMostMissing));
+  for (uint32_t rank = 0; rank < roster.size() && rank < kMostOthers; ++rank) chosen.Insert(rank);
   std::vector<uint32_t> ranks;
-  for (const uint32_t rank : chosen) {
+  for (const uint32_t rank : chosen.Ranks()) {
     if (!roster.seat(rank).left) ranks.push_back(rank);
   }
   return ranks;

@@ -32,10 +32,11 @@ RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, StallLimi
       history_(history),
       reserved_(reserved),
       roster_(std::make_unique<Roster>(epoch_, options.silence_limit)),
-      groups_(epoch_.number(), epoch_.members_size(), options.max_groups, reserved.groups + 1),
+      groups_(epoch_.number(), epoch_.members_size(), options.max_groups, reserved.groups + 1, options.bytes),
       negotiation_(epoch_.number(), MaxSlotsOf(epoch_), reserved.slots + 1, groups_, options.bytes),
       stalls_(epoch_.number(), limits.warning, limits.loss, groups_, negotiation_, *roster_, options.bytes),
-      diagnosis_(roster_.get(), &negotiation_, options.measurements, measured) {}
+      diagnosis_(roster_.get(), &negotiation_, options.measurements, measured),
+      owed_(options.bytes) {}
 
 void RunningEpoch::Begin(const std::vector<StreamId>& streams, Effects effects) {
   reserved_ = {kSlotBlock, kGroupBlock};
@@ -67,8 +68,8 @@ void RunningEpoch::Attach(uint32_t rank, StreamId stream, const v1::Hello& hello
   }
   if (reattachment_ != nullptr) {
     if (!Adopt(rank, hello, effects)) return;
-  } else {
-    CatchUp(rank, hello, effects);
+  } else if (absl::Status status = CatchUp(rank, hello, effects); !status.ok()) {
+    return Refuse(rank, status, effects);
   }
   if (hello.epoch() == 0) {
     v1::CoordinatorMessage message;
@@ -97,19 +98,20 @@ bool RunningEpoch::Adopt(uint32_t rank, const v1::Hello& hello, Effects effects)
   return true;
 }
 
-void RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effects effects) {
+absl::Status RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effects effects) {
   groups_.Forget(rank);
   owed_.Renew(rank);
   absl::flat_hash_set<uint32_t> known_groups, known_slots;
+  std::vector<SharedMessage> owed;
   for (const v1::Group& group : hello.groups()) {
-    known_groups.insert(group.number());
-    if (group.number() != 0 && groups_.Find(group.number()) == nullptr)
-      owed_.Add(rank, Share(groups_.Assigned(group.number(), {})));
+    const bool is_new = known_groups.insert(group.number()).second;
+    const bool was_given = group.number() != 0 && group.number() < groups_.next_number();
+    if (is_new && was_given && groups_.Find(group.number()) == nullptr) owed.push_back(groups_.Tell(group.number()));
   }
   for (const auto& [number, ranks] : groups_.groups()) {
-    if (!known_groups.contains(number)) owed_.Add(rank, Share(groups_.Assigned(number, ranks)));
+    if (!known_groups.contains(number)) owed.push_back(groups_.Tell(number));
   }
-  if (rank != 0) return;
+  if (absl::Status status = owed_.AddGroups(rank, owed); !status.ok() || rank != 0) return status;
   // Rank 0 orders the batches of groups that it is not in; for their slots it sends no Ready which could be repeated.
   for (const v1::SlotAssigned& slot : hello.slots()) known_slots.insert(slot.slot());
   for (const auto& [number, slot] : negotiation_.slots()) {
@@ -118,6 +120,7 @@ void RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effects effect
     *message.mutable_slot_assigned() = slot;
     SendTo(0, Share(std::move(message)), effects);
   }
+  return absl::OkStatus();
 }
 
 void RunningEpoch::FinishReattachment(Effects effects) {
@@ -135,6 +138,7 @@ void RunningEpoch::FinishReattachment(Effects effects) {
       Consider(held.rank, held.message, effects);
   }
   owed_.Clear();
+  if (negotiation_.HasWork()) next_work_ = effects.now + kBetweenWork;
   stalls_.Excuse(effects.now);
 }
 
@@ -225,6 +229,16 @@ void RunningEpoch::Consider(uint32_t rank, const v1::WorkerMessage& message, Eff
   }
   Deliver(notices, effects);
   Reserve(effects);
+  if (negotiation_.HasWork()) next_work_ = std::min(next_work_, effects.now + kBetweenWork);
+}
+
+void RunningEpoch::Work(Effects effects) {
+  if (next_work_ > effects.now) return;
+  Notices notices;
+  negotiation_.Work(&notices);
+  Deliver(notices, effects);
+  Reserve(effects);
+  next_work_ = negotiation_.HasWork() ? effects.now + kBetweenWork : absl::InfiniteFuture();
 }
 
 void RunningEpoch::Leave(uint32_t rank, const v1::Leave& leave, Effects effects) {
@@ -318,6 +332,7 @@ void RunningEpoch::Advance(Effects effects) {
   if (ending_.has_value()) return;
   if (reattachment_ != nullptr && reattachment_->IsSettled(effects.now)) FinishReattachment(effects);
   if (reattachment_ != nullptr) return;
+  Work(effects);
   Notices notices;
   const std::string stall = stalls_.Advance(effects.now, &notices);
   if (!stall.empty()) {
@@ -351,7 +366,7 @@ std::optional<RunningEpoch::Ending> RunningEpoch::FindLoss(absl::Time now) const
 absl::Time RunningEpoch::Deadline() const {
   if (ending_.has_value()) return absl::InfiniteFuture();
   return std::min({roster_->Deadline(), accusations_.deadline(),
-                   reattachment_ != nullptr ? reattachment_->Deadline() : stalls_.Deadline()});
+                   reattachment_ != nullptr ? reattachment_->Deadline() : std::min(next_work_, stalls_.Deadline())});
 }
 
 bool RunningEpoch::IsForsaken() const {
@@ -388,8 +403,8 @@ void RunningEpoch::Deliver(const Notices& notices, Effects effects) {
     const SharedMessage message = Share(notice.message);
     for (const uint32_t rank : notice.ranks) {
       if (roster_->seat(rank).stream != 0) {
-        SendTo(rank, message, effects);
-      } else if (message->has_mismatch() && !roster_->seat(rank).left) {
+        SendTo(rank, message, effects, notice.is_refusal);
+      } else if (message->has_mismatch() && !notice.is_refusal && !roster_->seat(rank).left) {
         // When the rank comes back, the tables show slots, groups and refused groups; a mismatch would be forgotten.
         owed_.Add(rank, message);
       }
@@ -397,9 +412,9 @@ void RunningEpoch::Deliver(const Notices& notices, Effects effects) {
   }
 }
 
-void RunningEpoch::SendTo(uint32_t rank, const SharedMessage& message, Effects effects) {
+void RunningEpoch::SendTo(uint32_t rank, const SharedMessage& message, Effects effects, bool is_refusal) {
   if (IsAboutTensors(*message)) ++negotiation_messages_;
-  owed_.Sent(rank, message);
+  if (!is_refusal) owed_.Sent(rank, message);
   effects.actions->outputs.push_back(Send{roster_->seat(rank).stream, message});
 }
 

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "farandole/v1/monitor.pb.h"
@@ -28,6 +27,7 @@
 #include "server/job/rules/actions.h"
 #include "server/job/rules/event.h"
 #include "server/job/rules/history.h"
+#include "server/job/rules/rank_set.h"
 
 namespace farandole {
 
@@ -93,7 +93,8 @@ class RunningEpoch {
   // Notes that a member which has left to join again will not come back. The epoch of the others goes on.
   void Forsake(uint32_t rank, const std::string& why) { roster_->MarkLost(rank, why); }
   void SendToAll(const SharedMessage& message, Effects effects);
-  void SendTo(uint32_t rank, const SharedMessage& message, Effects effects);
+  // `is_refusal`: as Notice has it.
+  void SendTo(uint32_t rank, const SharedMessage& message, Effects effects, bool is_refusal = false);
   // Does what is due.
   void Advance(Effects effects);
   // When Advance wants to be called next.
@@ -125,11 +126,13 @@ class RunningEpoch {
   const EpochDiagnosis& diagnosis() const { return diagnosis_; }
   void CloseDiagnosis() { diagnosis_.Close(); }
   // Ranks for which others have waited for long, as far as it was told.
-  absl::btree_set<uint32_t> Missing() const { return stalls_.Missing(); }
+  RankSet Missing() const { return stalls_.Missing(); }
 
  private:
   static constexpr uint32_t kSlotBlock = 256;
   static constexpr uint32_t kGroupBlock = 64;
+  // Between the Steps that share the work of one event (Negotiation::HasWork); others have their turn.
+  static constexpr absl::Duration kBetweenWork = absl::Milliseconds(1);
 
   // True: the message is of this epoch, or of a kind that names none.
   bool IsCurrent(const v1::WorkerMessage& message) const;
@@ -148,11 +151,14 @@ class RunningEpoch {
   // A restarted coordinator learns from hello; true: it could.
   bool Adopt(uint32_t rank, const v1::Hello& hello, Effects effects);
   // The coordinator has lived on while the member's stream was broken: finds out what was sent in vain.
-  void CatchUp(uint32_t rank, const v1::Hello& hello, Effects effects);
+  //   RESOURCE_EXHAUSTED  there is no room for it
+  absl::Status CatchUp(uint32_t rank, const v1::Hello& hello, Effects effects);
   // If everybody is back, goes on.
   void SettleReattachment(Effects effects);
   void FinishReattachment(Effects effects);
   void Deliver(const Notices& notices, Effects effects);
+  // Goes on with what is left of the negotiation's work, if that is due.
+  void Work(Effects effects);
   // Makes sure that all numbers given so far are reserved.
   void Reserve(Effects effects);
   void Tell(LogLine::Level level, const std::string& sentence, Effects effects);
@@ -172,6 +178,8 @@ class RunningEpoch {
   // Null: everybody is, or has been, back.
   std::unique_ptr<Reattachment> reattachment_;
   std::optional<Ending> ending_;
+  // When Work is due, where there is some.
+  absl::Time next_work_ = absl::InfiniteFuture();
   uint64_t negotiation_messages_ = 0;
   std::string last_stall_;
   absl::Time last_stall_at_;

@@ -77,6 +77,7 @@ class TestShell {
   std::set<CallId> calls_;
   // Of them, those that may be answered in a later step.
   std::set<CallId> late_calls_;
+  SharedMessage last_sent_;
   // Messages sent so far: the last epoch (number and bytes), (epoch, slot) -> (group, name), the last token.
   uint64_t last_epoch_ = 0;
   std::string last_epoch_bytes_;

@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -36,9 +37,9 @@ struct Deed {
 // All submissions under one name of a group.
 struct Deeds {
   // By rank, ascending: the ranks' records come one after the other.
-  std::vector<Deed> of_rank;
+  absl::InlinedVector<Deed, 1> of_rank;
   // Not finished, by rank.
-  std::vector<std::pair<uint32_t, const v1::FlightRecord*>> open;
+  absl::InlinedVector<std::pair<uint32_t, const v1::FlightRecord*>, 1> open;
 };
 
 // A collective that is not finished on some rank.
@@ -94,45 +95,46 @@ class FlightJudge {
   // The first kMostWaits of all, in their order. To gather each takes as long as its group has ranks.
   std::vector<Candidate> Choose() const {
     std::vector<Candidate> chosen;
-    absl::flat_hash_map<uint32_t, size_t> full_of;
-    for (const auto& [group, members] : members_) {
-      RankSet outside = full_;
-      outside.Remove(members);
-      full_of[group] = full_.count() - (group == 0 ? 0 : outside.count());
-    }
     for (const auto& [tensor, deeds] : deeds_) {
-      if (deeds.open.empty()) continue;
-      const size_t size = tensor.first == 0 ? size_ : members_.at(tensor.first).count();
-      for (Candidate& candidate : CandidatesOf(tensor, deeds, size - full_of.at(tensor.first))) {
-        chosen.push_back(std::move(candidate));
-        absl::c_push_heap(chosen);
-        if (chosen.size() <= kMostWaits) continue;
-        absl::c_pop_heap(chosen);
-        chosen.pop_back();
-      }
+      if (!deeds.open.empty()) AddCandidates(tensor, deeds, AwaitedIn(tensor.first), &chosen);
     }
     absl::c_sort_heap(chosen);
     return chosen;
   }
 
-  // `awaited`: members of the group that have recorded all that they have submitted.
-  std::vector<Candidate> CandidatesOf(const Tensor& tensor, const Deeds& deeds, size_t awaited) const {
-    std::vector<uint32_t> latest;
+  // How many of the group's ranks have recorded all that they have submitted.
+  size_t AwaitedIn(uint32_t group) const {
+    if (group == 0) return size_ - full_.count();
+    const RankSet& members = members_.at(group);
+    return members.count() - (full_.IsEmpty() ? 0 : full_.CountShared(members));
+  }
+
+  // `chosen`: a heap of the first kMostWaits so far, of which the last one is on top.
+  void AddCandidates(const Tensor& tensor, const Deeds& deeds, size_t awaited, std::vector<Candidate>* chosen) const {
+    absl::InlinedVector<uint32_t, 1> latest;
     for (const Deed& deed : deeds.of_rank) {
       if (!full_.Contains(deed.rank)) latest.push_back(deed.latest);
     }
     absl::c_sort(latest);
-    std::map<uint32_t, uint64_t> waited_us;
-    for (const auto& [rank, record] : deeds.open) {
-      uint64_t& longest = waited_us[record->ordinal()];
-      longest = std::max(longest, WaitedUs(*record));
+    // By ordinal, of each the longest wait first.
+    absl::InlinedVector<std::pair<uint32_t, uint64_t>, 1> waits;
+    for (const auto& [rank, record] : deeds.open) waits.emplace_back(record->ordinal(), WaitedUs(*record));
+    absl::c_sort(waits, [](const auto& a, const auto& b) {
+      return std::make_pair(a.first, b.second) < std::make_pair(b.first, a.second);
+    });
+    for (size_t i = 0; i < waits.size(); ++i) {
+      const auto [ordinal, waited_us] = waits[i];
+      if (i > 0 && waits[i - 1].first == ordinal) continue;
+      const auto submitted =
+          static_cast<size_t>(latest.end() - std::lower_bound(latest.begin(), latest.end(), ordinal));
+      const Candidate candidate{submitted >= awaited, waited_us, tensor, ordinal};
+      if (chosen->size() == kMostWaits && !(candidate < chosen->front())) continue;
+      chosen->push_back(candidate);
+      std::push_heap(chosen->begin(), chosen->end());
+      if (chosen->size() <= kMostWaits) continue;
+      std::pop_heap(chosen->begin(), chosen->end());
+      chosen->pop_back();
     }
-    std::vector<Candidate> candidates;
-    for (const auto& [ordinal, longest] : waited_us) {
-      const auto submitted = static_cast<size_t>(latest.end() - absl::c_lower_bound(latest, ordinal));
-      candidates.push_back({submitted >= awaited, longest, tensor, ordinal});
-    }
-    return candidates;
   }
 
   v1::FlightWait Gather(const Candidate& candidate) const {

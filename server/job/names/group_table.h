@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "farandole/v1/worker.pb.h"
+#include "server/bytes/byte_account.h"
 #include "server/job/names/notice.h"
+#include "server/job/rules/actions.h"
 #include "server/job/rules/ballot.h"
 
 namespace farandole {
@@ -20,8 +23,13 @@ namespace farandole {
 // asked for the same in the same place of its order. Owned by its RunningEpoch.
 class GroupTable {
  public:
-  // Groups besides group 0 are at most `max_groups`; the first gets `first_number` (>= 1).
-  GroupTable(uint64_t epoch, uint32_t size, uint32_t max_groups, uint32_t first_number);
+  // Requests of a rank that wait for other ranks are at most so many: its threads make groups one after the other.
+  static constexpr uint32_t kMostWaiting = 16;
+
+  // Groups besides group 0 are at most `max_groups`; the first gets `first_number` (>= 1). `bytes`, which may be null,
+  // is charged for all that is kept.
+  GroupTable(uint64_t epoch, uint32_t size, uint32_t max_groups, uint32_t first_number,
+             std::shared_ptr<ByteAccount> bytes);
 
   // The group's ranks, ascending; null: there is no such group.
   const std::vector<uint32_t>* Find(uint32_t number) const;
@@ -34,7 +42,8 @@ class GroupTable {
   // The next request of `rank`; answers are appended to `notices` when all ranks have made theirs, and the number of a
   // group that was removed to `removed`. A request that was refused before is refused again: its rank may not have got
   // the answer.
-  //   RESOURCE_EXHAUSTED  too many requests of the rank wait for other ranks
+  //   RESOURCE_EXHAUSTED  too many requests of the rank wait for other ranks, or there is no room for this one, unless
+  //                       another rank has asked for the same
   absl::Status Request(uint32_t rank, const v1::GroupRequest& request, Notices* notices,
                        std::vector<uint32_t>* removed);
   // `rank` has left: every submission that waits for it, and every later one, is answered with an error that starts
@@ -50,16 +59,31 @@ class GroupTable {
   // A refusal that a member was told before the coordinator's restart.
   void AdoptRefusal(const v1::GroupAssigned& refused);
   // Takes a group out without asking its ranks.
-  void Drop(uint32_t number) { groups_.erase(number); }
+  void Drop(uint32_t number);
 
-  v1::CoordinatorMessage Assigned(uint32_t number, const std::vector<uint32_t>& ranks) const;
+  // Tells a rank which the group's ranks are; of none where there is no such group. Ranks share what tells them of one.
+  SharedMessage Tell(uint32_t number);
 
  private:
-  using Round = Ballot<v1::GroupRequest>;
+  struct Asked {
+    v1::GroupRequest request;
+    ByteCharge charge = {};
+  };
+  using Round = Ballot<Asked>;
+  static bool SameRequest(const Asked& a, const Asked& b);
+
+  v1::CoordinatorMessage Assigned(uint32_t number, const std::vector<uint32_t>& ranks) const;
+  // Of a group that is kept, and of the message that tells of it.
+  static int64_t BytesOf(const std::vector<uint32_t>& ranks);
+  void Keep(uint32_t number, std::vector<uint32_t> ranks);
+  // Charges the request in this round.
+  absl::Status ChargeFor(size_t place, Asked* asked) const;
 
   void Decide(const Round& round, Notices* notices, std::vector<uint32_t>* removed);
   // Why `request` cannot be granted; "" if it can.
   std::string FaultOfRequest(const v1::GroupRequest& request) const;
+  // Why there is no room for this group; "" if there is.
+  std::string FaultOfRoom(const v1::GroupRequest& request) const;
   std::string FaultOfRanks(const google::protobuf::RepeatedField<uint32_t>& ranks) const;
   v1::CoordinatorMessage Refusal(const v1::GroupRequest& request, const std::string& error) const;
   void KeepRefusal(uint64_t ordinal, const std::string& error);
@@ -67,7 +91,12 @@ class GroupTable {
   const uint64_t epoch_;
   const uint32_t max_groups_;
   std::vector<uint32_t> all_;
+  // Shared by all that is charged to the job.
+  const std::shared_ptr<ByteAccount> bytes_;
   absl::btree_map<uint32_t, std::vector<uint32_t>> groups_;
+  ByteCharge groups_charge_;
+  // By number, while some rank is to be told.
+  absl::flat_hash_map<uint32_t, std::weak_ptr<const v1::CoordinatorMessage>> told_;
   const uint32_t first_number_;
   uint32_t next_number_;
   // Unanswered requests by place in the order; the first is number answered_.
@@ -75,6 +104,7 @@ class GroupTable {
   uint64_t answered_ = 0;
   // Why the last rounds that were refused were, by the ordinal of their requests.
   absl::btree_map<uint64_t, std::string> refusals_;
+  ByteCharge refusals_charge_;
   // By rank: the place that its next request has.
   std::vector<uint64_t> next_;
   // The rank that left first; "" if none did.

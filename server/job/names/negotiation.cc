@@ -37,40 +37,50 @@ bool Negotiation::SameStatement(const Statement& a, const Statement& b) {
   return Agree(a.ready, b.ready);
 }
 
-std::vector<uint32_t> Negotiation::RanksOf(const Ballot<Statement>& ballot) {
-  std::vector<uint32_t> ranks;
-  for (const auto& choice : ballot.choices()) ranks.insert(ranks.end(), choice.ranks.begin(), choice.ranks.end());
-  absl::c_sort(ranks);
-  return ranks;
+void Negotiation::Join(uint32_t rank, uint32_t joins, Notices* notices) {
+  SetJoined(rank, joins);
+  Work(notices);
 }
 
-void Negotiation::Join(uint32_t rank, uint32_t joins, Notices* notices) {
-  joined_[rank] = joins;
-  std::vector<Key> complete;
-  for (const auto& [key, pending] : pending_) {
-    if (groups_.Contains(std::get<0>(key), rank) && IsComplete(key, pending)) complete.push_back(key);
+bool Negotiation::IsExcused(uint32_t rank, const Key& key) const {
+  // In a dispute every rank speaks that has submitted the tensor, also before joining.
+  if (std::get<2>(key) != 0) return false;
+  const auto joined = joined_.find(rank);
+  return joined != joined_.end() && joined->second >= std::get<4>(key);
+}
+
+void Negotiation::SetJoined(uint32_t rank, std::optional<uint32_t> joins) {
+  // -1: it has not joined.
+  const auto known = joined_.find(rank);
+  const int64_t before = known == joined_.end() ? int64_t{-1} : int64_t{known->second};
+  const int64_t after = joins.has_value() ? int64_t{*joins} : int64_t{-1};
+  if (before == after) return;
+  if (joins.has_value()) {
+    joined_[rank] = *joins;
+  } else {
+    joined_.erase(known);
   }
-  for (const Key& key : complete) Decide(key, notices);
+  for (auto& [key, pending] : pending_) {
+    const int64_t joins_of_name = std::get<4>(key);
+    const bool was_excused = before >= joins_of_name;
+    const bool is_excused = after >= joins_of_name;
+    if (was_excused == is_excused || std::get<2>(key) != 0 || pending.ballot.Has(rank)) continue;
+    if (!groups_.Contains(std::get<0>(key), rank)) continue;
+    is_excused ? ++pending.excused : --pending.excused;
+    if (is_excused && IsComplete(key, pending)) complete_.push_back(key);
+  }
 }
 
 bool Negotiation::IsComplete(const Key& key, const Pending& pending) const {
   const std::vector<uint32_t>& ranks = *groups_.Find(std::get<0>(key));
   const size_t wanted = pending.disputants > 0 ? std::min<size_t>(pending.disputants, ranks.size()) : ranks.size();
-  size_t heard = pending.ballot.count();
-  if (heard >= wanted) return true;
-  // In a dispute every rank speaks that has submitted the tensor, also before joining.
-  if (std::get<2>(key) != 0) return false;
-  for (const auto& [rank, joins] : joined_) {
-    const bool is_excused = joins >= std::get<4>(key) && absl::c_binary_search(ranks, rank);
-    if (is_excused && !pending.ballot.Has(rank)) ++heard;
-  }
-  return heard >= wanted;
+  return pending.ballot.count() + pending.excused >= wanted;
 }
 
 void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Notices* notices) {
   if (ready.op() == v1::OP_TYPE_JOIN) return Join(rank, ready.joins(), notices);
   const auto joined = joined_.find(rank);
-  if (joined != joined_.end() && joined->second < ready.joins()) joined_.erase(joined);
+  if (joined != joined_.end() && joined->second < ready.joins()) SetJoined(rank, std::nullopt);
   if (ready.disputed_slot() == 0) {
     const auto known = slot_of_.find(Name(ready.group(), ready.name()));
     if (known != slot_of_.end() && known->second != ready.retired_slot()) {
@@ -81,12 +91,12 @@ void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Not
     }
     if (known != slot_of_.end()) Retire(known->second, notices);
   }
-  if (auto told = ToldBefore(ready); told.has_value()) return notices->push_back({{rank}, *std::move(told)});
+  if (auto told = ToldBefore(ready); told.has_value()) return notices->push_back({{rank}, *std::move(told), true});
   const Key key(ready.group(), ready.name(), ready.disputed_slot(),
                 ready.disputed_slot() == 0 ? ready.ordinal() : ready.attempt(),
                 ready.disputed_slot() == 0 ? ready.joins() : 0);
   if (std::string refusal = Refusal(rank, ready, key); !refusal.empty()) {
-    notices->push_back({{rank}, MismatchFor(key, refusal, false)});
+    notices->push_back({{rank}, MismatchFor(key, refusal, false), true});
     return;
   }
   const std::vector<uint32_t>& ranks = *groups_.Find(ready.group());
@@ -96,7 +106,7 @@ void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Not
     statement.ready.clear_grouped_shapes();
   }
   if (std::string refusal = ChargeFor(rank, key, &statement); !refusal.empty()) {
-    notices->push_back({{rank}, MismatchFor(key, refusal, false)});
+    notices->push_back({{rank}, MismatchFor(key, refusal, false), true});
     return;
   }
   const auto [it, is_new] = pending_.try_emplace(key);
@@ -104,7 +114,10 @@ void Negotiation::Add(uint32_t rank, const v1::Ready& ready, absl::Time now, Not
   if (is_new) {
     pending.since = now;
     oldest_first_.emplace(now, key);
+    for (const auto& [other, joins] : joined_)
+      pending.excused += IsExcused(other, key) && groups_.Contains(ready.group(), other) ? 1 : 0;
   }
+  if (!pending.ballot.Has(rank) && IsExcused(rank, key)) --pending.excused;
   pending.ballot.Cast(rank, std::move(statement), SameStatement);
   pending.disputants = std::max(pending.disputants, ready.disputants());
   if (IsComplete(key, pending)) Decide(key, notices);
@@ -132,7 +145,9 @@ std::string Negotiation::Refusal(uint32_t rank, const v1::Ready& ready, const Ke
 
 std::string Negotiation::ChargeFor(uint32_t rank, const Key& key, Statement* statement) const {
   if (bytes_ == nullptr) return "";
-  const auto bytes = static_cast<int64_t>(kStatementBytes + statement->ready.SpaceUsedLong());
+  // The ranks that agree with it are kept twice: by the statement, and by its ballot.
+  const auto bytes = static_cast<int64_t>(kStatementBytes + statement->ready.SpaceUsedLong()) +
+                     2 * RankSet::BytesFor(groups_.Find(0)->size());
   statement->charge = ByteCharge(bytes_, ByteKind::kNames);
   const absl::Status status = statement->charge.Grow(bytes, ByteClass::kJob);
   if (status.ok()) return "";
@@ -202,22 +217,35 @@ void Negotiation::Forget(const Key& key) {
 
 void Negotiation::Retire(uint32_t slot, Notices* notices) {
   Free(slot);
-  ServeLacking(notices);
+  Work(notices);
 }
 
-void Negotiation::ServeLacking(Notices* notices) {
-  while (!lacking_slot_.empty() && slots_.size() < max_slots_) {
-    const Key key = std::move(lacking_slot_.front());
-    lacking_slot_.pop_front();
-    const auto it = pending_.find(key);
-    if (it == pending_.end() || !std::exchange(it->second.lacks_slot, false)) continue;
-    Decide(key, notices);
+void Negotiation::Work(Notices* notices) {
+  size_t sends = 0;
+  while (HasWork() && sends < kMostSends) {
+    const size_t before = notices->size();
+    WorkOnce(notices);
+    for (size_t i = before; i < notices->size(); ++i) sends += (*notices)[i].ranks.size();
   }
+}
+
+void Negotiation::WorkOnce(Notices* notices) {
+  if (!removed_groups_.empty()) return ForgetOneOf(removed_groups_.front(), notices);
+  const bool is_complete = !complete_.empty();
+  std::deque<Key>& keys = is_complete ? complete_ : lacking_slot_;
+  const Key key = std::move(keys.front());
+  keys.pop_front();
+  const auto it = pending_.find(key);
+  if (it == pending_.end() || groups_.Find(std::get<0>(key)) == nullptr) return;
+  // A rank that had joined may go on meanwhile, and is awaited again.
+  const bool is_due = is_complete ? IsComplete(key, it->second) : std::exchange(it->second.lacks_slot, false);
+  if (is_due) Decide(key, notices);
 }
 
 void Negotiation::Keep(const v1::SlotAssigned& slot) {
   slot_of_[Name(slot.group(), slot.name())] = slot.slot();
   slots_charge_.Resize(slots_charge_.bytes() + BytesOf(slot));
+  slots_by_group_.insert({slot.group(), slot.slot()});
   slots_[slot.slot()] = slot;
 }
 
@@ -228,24 +256,28 @@ void Negotiation::Free(uint32_t slot) {
   told_of_slot_.erase(slot);
   told_of_name_.erase(Name(it->second.group(), it->second.name()));
   slot_of_.erase(Name(it->second.group(), it->second.name()));
+  slots_by_group_.erase({it->second.group(), slot});
   slots_.erase(it);
 }
 
 void Negotiation::RemoveGroup(uint32_t group, Notices* notices) {
   std::vector<uint32_t> gone;
-  for (const auto& [number, slot] : slots_) {
-    if (slot.group() == group) gone.push_back(number);
+  for (auto slot = slots_by_group_.lower_bound({group, 0}); slot != slots_by_group_.end() && slot->first == group;
+       ++slot) {
+    gone.push_back(slot->second);
   }
   for (const uint32_t slot : gone) Free(slot);
-  const Key first(group, "", 0, 0, 0);
-  for (auto it = pending_.lower_bound(first); it != pending_.end() && std::get<0>(it->first) == group;
-       it = pending_.lower_bound(first)) {
-    const Key key = it->first;
-    notices->push_back(
-        {RanksOf(it->second.ballot), MismatchFor(key, absl::StrCat("group ", group, " was removed"), true)});
-    Forget(key);
-  }
-  ServeLacking(notices);
+  removed_groups_.push_back(group);
+  Work(notices);
+}
+
+void Negotiation::ForgetOneOf(uint32_t removed_group, Notices* notices) {
+  const auto it = pending_.lower_bound(Key(removed_group, "", 0, 0, 0));
+  if (it == pending_.end() || std::get<0>(it->first) != removed_group) return removed_groups_.pop_front();
+  const Key key = it->first;
+  const std::string claim = absl::StrCat("group ", removed_group, " was removed");
+  notices->push_back({it->second.ballot.spoken().Ranks(), MismatchFor(key, claim, true)});
+  Forget(key);
 }
 
 absl::Status Negotiation::Adopt(const v1::SlotAssigned& slot) {
@@ -266,6 +298,7 @@ absl::Status Negotiation::Adopt(const v1::SlotAssigned& slot) {
   if (!is_new && it->second > slot.slot()) return absl::OkStatus();
   if (!is_new) {
     slots_charge_.Resize(slots_charge_.bytes() - BytesOf(slots_.at(it->second)));
+    slots_by_group_.erase({slot.group(), it->second});
     slots_.erase(std::exchange(it->second, slot.slot()));
   }
   if (slots_.size() >= max_slots_) {
@@ -324,7 +357,7 @@ std::vector<Negotiation::Gathering> Negotiation::Gatherings(absl::Time until, si
   for (const auto& [since, key] : oldest_first_) {
     if (since > until || gatherings.size() == most) break;
     const Ballot<Statement>& ballot = pending_.at(key).ballot;
-    gatherings.push_back({std::get<1>(key), std::get<0>(key), ballot.First().value.ready.op(), since, RanksOf(ballot),
+    gatherings.push_back({std::get<1>(key), std::get<0>(key), ballot.First().value.ready.op(), since, ballot.spoken(),
                           pending_.at(key).lacks_slot});
   }
   return gatherings;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -21,6 +22,7 @@
 #include "server/job/names/group_table.h"
 #include "server/job/names/notice.h"
 #include "server/job/rules/ballot.h"
+#include "server/job/rules/rank_set.h"
 
 namespace farandole {
 
@@ -34,8 +36,7 @@ class Negotiation {
     uint32_t group = 0;
     v1::OpType op = v1::OP_TYPE_ALLREDUCE;
     absl::Time since;
-    // Ascending.
-    std::vector<uint32_t> present;
+    RankSet present;
     // All have spoken, and no slot is free.
     bool lacks_slot = false;
   };
@@ -63,6 +64,15 @@ class Negotiation {
   // value, hears it again. Kept for as many names and slots as there may be slots.
   void AdoptTold(const v1::Mismatch& told);
 
+  // One event may decide thousands of names, for thousands of ranks each: the last rank that joins, or the end of a
+  // group. The call that takes it decides until some kMostSends messages follow, and leaves the others to Work.
+  static constexpr size_t kMostSends = 16384;
+  bool HasWork() const {
+    return !complete_.empty() || !removed_groups_.empty() || (!lacking_slot_.empty() && slots_.size() < max_slots_);
+  }
+  // Does what was left, or as much of it as some kMostSends messages follow from.
+  void Work(Notices* notices);
+
   // Slots in use, as they were assigned.
   const absl::btree_map<uint32_t, v1::SlotAssigned>& slots() const { return slots_; }
   // Numbers below this one have been given.
@@ -81,8 +91,6 @@ class Negotiation {
     ByteCharge charge = {};
   };
   static bool SameStatement(const Statement& a, const Statement& b);
-  // The ranks that have answered, ascending.
-  static std::vector<uint32_t> RanksOf(const Ballot<Statement>& ballot);
 
   // Group; name; disputed slot (0: a new name); the attempt of a dispute, or the ordinal of a new name; and how often
   // all ranks had joined before (always 0 for a dispute).
@@ -92,6 +100,8 @@ class Negotiation {
     Ballot<Statement> ballot;
     // As Ready has them, the greatest of all.
     uint32_t disputants = 0;
+    // Ranks of the group that nobody waits for, since they have joined, and that have not stated it; none in a dispute.
+    size_t excused = 0;
     // All have spoken and agree; the name is in lacking_slot_.
     bool lacks_slot = false;
   };
@@ -99,7 +109,12 @@ class Negotiation {
 
   // `rank` has called join(): decides the pending names for which only this rank was missing.
   void Join(uint32_t rank, uint32_t joins, Notices* notices);
-  // Whether all awaited ranks have stated it.
+  // Whether nobody waits for the rank's statement, since it has joined.
+  bool IsExcused(uint32_t rank, const Key& key) const;
+  // The rank counts as having joined as often as `joins` says from now on; nullopt: as not having joined. Names for
+  // which only this rank was missing are complete.
+  void SetJoined(uint32_t rank, std::optional<uint32_t> joins);
+  // Whether all awaited ranks have stated it. Its group must be there.
   bool IsComplete(const Key& key, const Pending& pending) const;
   // Why `ready` cannot be gathered at all, as a sentence; "" if it can.
   std::string Refusal(uint32_t rank, const v1::Ready& ready, const Key& key) const;
@@ -112,8 +127,9 @@ class Negotiation {
   void Keep(const v1::SlotAssigned& slot);
   // Frees the slot's number and name.
   void Free(uint32_t slot);
-  // Gives free slots to the names that have waited longest for one.
-  void ServeLacking(Notices* notices);
+  // Does one piece of the work that is left (see HasWork).
+  void WorkOnce(Notices* notices);
+  void ForgetOneOf(uint32_t removed_group, Notices* notices);
   // Why the ranks' statements make no slot; "" if they do.
   std::string FaultOfBallot(const Key& key, const Ballot<Statement>& ballot) const;
   void Forget(const Key& key);
@@ -134,6 +150,8 @@ class Negotiation {
   ByteCharge told_charge_;
   absl::btree_map<uint32_t, v1::SlotAssigned> slots_;
   absl::flat_hash_map<Name, uint32_t> slot_of_;
+  // Group and slot.
+  absl::btree_set<std::pair<uint32_t, uint32_t>> slots_by_group_;
   absl::btree_map<Key, Pending> pending_;
   // The ranks that have joined and stated nothing since, and how often all had joined before.
   absl::btree_map<uint32_t, uint32_t> joined_;
@@ -144,6 +162,10 @@ class Negotiation {
   std::set<std::pair<absl::Time, Key>> oldest_first_;
   // The keys of those that wait for a slot only, first come first served; some may be over.
   std::deque<Key> lacking_slot_;
+  // The keys of those that became complete as a rank joined, and that are to be decided; some may be over.
+  std::deque<Key> complete_;
+  // Groups of which names are left to be answered.
+  std::deque<uint32_t> removed_groups_;
 };
 
 }  // namespace farandole

@@ -12,6 +12,8 @@ namespace farandole {
 struct Notice {
   std::vector<uint32_t> ranks;
   v1::CoordinatorMessage message;
+  // It refuses what the rank has said. A rank that says it again, as it has not heard the answer, hears the same.
+  bool is_refusal = false;
 };
 using Notices = std::vector<Notice>;
 

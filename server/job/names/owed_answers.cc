@@ -1,9 +1,11 @@
 #include "server/job/names/owed_answers.h"
 
-#include <algorithm>
-#include <utility>
+#include <string>
 
 #include "absl/algorithm/container.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace farandole {
 namespace {
@@ -32,56 +34,142 @@ bool IsOver(const v1::CoordinatorMessage& answer, const v1::SlotAssigned& slot) 
          answer.mismatch().group() == slot.group();
 }
 
-template <typename Answers>
-void DropOver(Answers* answers, const v1::SlotAssigned& slot) {
-  const auto is_over = [&slot](const auto& answer) { return IsOver(*answer, slot); };
-  answers->erase(std::remove_if(answers->begin(), answers->end(), is_over), answers->end());
+size_t QuestionOfName(uint32_t group, absl::string_view name) {
+  return absl::Hash<std::pair<uint32_t, absl::string_view>>{}({group, name});
+}
+
+// `removed`: 0 where the group is new.
+size_t QuestionOfGroup(absl::Span<const uint32_t> ranks, uint32_t removed) {
+  return absl::Hash<std::pair<absl::Span<const uint32_t>, uint32_t>>{}({ranks, removed});
+}
+
+size_t QuestionOf(const v1::CoordinatorMessage& answer) {
+  if (answer.has_mismatch()) return QuestionOfName(answer.mismatch().group(), answer.mismatch().name());
+  const v1::Group& group = answer.group_assigned().group();
+  return QuestionOfGroup(group.ranks(), group.ranks().empty() ? group.number() : 0);
+}
+
+size_t QuestionOf(const v1::WorkerMessage& message) {
+  if (message.has_ready()) return QuestionOfName(message.ready().group(), message.ready().name());
+  return QuestionOfGroup(message.group_request().ranks(), message.group_request().remove_group());
 }
 
 }  // namespace
 
-void OwedAnswers::Add(uint32_t rank, const SharedAnswer& message) {
-  if (message->has_mismatch() || message->has_group_assigned()) answers_[rank].push_back(message);
+OwedAnswers::OwedAnswers(std::shared_ptr<ByteAccount> bytes)
+    : bytes_(std::move(bytes)), places_charge_(bytes_, ByteKind::kNames) {}
+
+void OwedAnswers::Add(uint32_t rank, const SharedMessage& mismatch) { KeepMismatch(rank, mismatch, false); }
+
+absl::Status OwedAnswers::AddGroups(uint32_t rank, const std::vector<SharedMessage>& groups) {
+  if (groups.empty()) return absl::OkStatus();
+  const int64_t bytes = kPlaceBytes * static_cast<int64_t>(groups.size());
+  if (absl::Status status = places_charge_.Grow(bytes, ByteClass::kJob); !status.ok()) return status;
+  for (const SharedMessage& group : groups) Insert(&of_rank_[rank].groups, {group, nullptr});
+  return absl::OkStatus();
 }
 
-void OwedAnswers::Sent(uint32_t rank, const SharedAnswer& message) {
-  if (message->has_slot_assigned()) {
-    if (const auto it = answers_.find(rank); it != answers_.end()) DropOver(&it->second, message->slot_assigned());
-    if (const auto it = sent_.find(rank); it != sent_.end()) DropOver(&it->second, message->slot_assigned());
+void OwedAnswers::Sent(uint32_t rank, const SharedMessage& message) {
+  if (message->has_mismatch()) return KeepMismatch(rank, message, true);
+  const auto own = message->has_slot_assigned() ? of_rank_.find(rank) : of_rank_.end();
+  if (own == of_rank_.end()) return;
+  const v1::SlotAssigned& slot = message->slot_assigned();
+  Sequence& answers = own->second.mismatches;
+  const size_t question = QuestionOfName(slot.group(), slot.name());
+  std::vector<uint64_t> over;
+  for (auto one = answers.by_question.lower_bound({question, 0});
+       one != answers.by_question.end() && one->first == question; ++one) {
+    if (IsOver(*answers.kept.at(one->second).message, slot)) over.push_back(one->second);
   }
-  if (!message->has_mismatch()) return;
-  std::deque<SharedAnswer>& sent = sent_[rank];
-  sent.push_back(message);
-  if (sent.size() > kMostSent) sent.pop_front();
+  for (const uint64_t one : over) Erase(&answers, answers.kept.find(one));
 }
 
 void OwedAnswers::Renew(uint32_t rank) {
-  std::vector<SharedAnswer>& owed = answers_[rank];
-  const auto is_group = [](const SharedAnswer& answer) { return answer->has_group_assigned(); };
-  owed.erase(std::remove_if(owed.begin(), owed.end(), is_group), owed.end());
-  const auto it = sent_.find(rank);
-  if (it == sent_.end()) return;
-  owed.insert(owed.begin(), it->second.begin(), it->second.end());
-  sent_.erase(it);
+  const auto own = of_rank_.find(rank);
+  if (own == of_rank_.end()) return;
+  EraseAll(&own->second.groups);
+  for (auto& [place, kept] : own->second.mismatches.kept) kept.was_sent = false;
 }
 
 bool OwedAnswers::HasCrossed(uint32_t rank, const v1::WorkerMessage& message) const {
-  const auto it = sent_.find(rank);
-  return it != sent_.end() &&
-         absl::c_any_of(it->second, [&message](const SharedAnswer& answer) { return Answers(*answer, message); });
+  const auto own = of_rank_.find(rank);
+  if (own == of_rank_.end() || !message.has_ready()) return false;
+  const Sequence& answers = own->second.mismatches;
+  return Find(answers, message, true) != answers.kept.end();
 }
 
-OwedAnswers::SharedAnswer OwedAnswers::Take(uint32_t rank, const v1::WorkerMessage& message) {
-  const auto it = answers_.find(rank);
-  if (it == answers_.end()) return nullptr;
-  std::vector<SharedAnswer>& owed = it->second;
-  const auto found =
-      absl::c_find_if(owed, [&message](const SharedAnswer& answer) { return Answers(*answer, message); });
-  if (found == owed.end()) return nullptr;
-  SharedAnswer answer = std::move(*found);
-  owed.erase(found);
-  if (owed.empty()) answers_.erase(it);
+SharedMessage OwedAnswers::Take(uint32_t rank, const v1::WorkerMessage& message) {
+  const auto own = of_rank_.find(rank);
+  if (own == of_rank_.end() || (!message.has_ready() && !message.has_group_request())) return nullptr;
+  Sequence& answers = message.has_ready() ? own->second.mismatches : own->second.groups;
+  const auto found = Find(answers, message, false);
+  if (found == answers.kept.end()) return nullptr;
+  SharedMessage answer = found->second.message;
+  Erase(&answers, answers.kept.find(found->first));
   return answer;
+}
+
+void OwedAnswers::Clear() {
+  for (auto& [rank, own] : of_rank_) {
+    EraseAll(&own.groups);
+    std::vector<uint64_t> owed;
+    for (const auto& [place, kept] : own.mismatches.kept) {
+      if (!kept.was_sent) owed.push_back(place);
+    }
+    for (const uint64_t place : owed) Erase(&own.mismatches, own.mismatches.kept.find(place));
+  }
+}
+
+void OwedAnswers::KeepMismatch(uint32_t rank, const SharedMessage& message, bool was_sent) {
+  Sequence& answers = of_rank_[rank].mismatches;
+  if (answers.kept.size() >= kMostMismatches) Erase(&answers, answers.kept.begin());
+  SharedCharge charge = ChargeFor(message);
+  bool has_room = charge != nullptr && places_charge_.Grow(kPlaceBytes, ByteClass::kJob).ok();
+  while (!has_room && !answers.kept.empty()) {
+    // The rank has probably got the oldest one.
+    Erase(&answers, answers.kept.begin());
+    if (charge == nullptr) charge = ChargeFor(message);
+    has_room = charge != nullptr && places_charge_.Grow(kPlaceBytes, ByteClass::kJob).ok();
+  }
+  if (has_room) Insert(&answers, {message, std::move(charge), was_sent});
+}
+
+SharedCharge OwedAnswers::ChargeFor(const SharedMessage& message) {
+  if (message == last_message_ && last_charge_ != nullptr) return last_charge_;
+  ByteCharge charge(bytes_, ByteKind::kNames);
+  if (!charge.Grow(static_cast<int64_t>(message->SpaceUsedLong()), ByteClass::kJob).ok()) return nullptr;
+  last_message_ = message;
+  last_charge_ = std::make_shared<const ByteCharge>(std::move(charge));
+  return last_charge_;
+}
+
+void OwedAnswers::Insert(Sequence* answers, Kept kept) {
+  answers->by_question.emplace(QuestionOf(*kept.message), ++last_);
+  answers->kept.emplace(last_, std::move(kept));
+}
+
+void OwedAnswers::Erase(Sequence* answers, absl::btree_map<uint64_t, Kept>::iterator kept) {
+  answers->by_question.erase({QuestionOf(*kept->second.message), kept->first});
+  answers->kept.erase(kept);
+  places_charge_.Resize(places_charge_.bytes() - kPlaceBytes);
+}
+
+void OwedAnswers::EraseAll(Sequence* answers) {
+  places_charge_.Resize(places_charge_.bytes() - kPlaceBytes * static_cast<int64_t>(answers->kept.size()));
+  answers->kept.clear();
+  answers->by_question.clear();
+}
+
+absl::btree_map<uint64_t, OwedAnswers::Kept>::const_iterator OwedAnswers::Find(const Sequence& answers,
+                                                                               const v1::WorkerMessage& message,
+                                                                               bool was_sent) {
+  const size_t question = QuestionOf(message);
+  for (auto one = answers.by_question.lower_bound({question, 0});
+       one != answers.by_question.end() && one->first == question; ++one) {
+    const auto kept = answers.kept.find(one->second);
+    if (kept->second.was_sent == was_sent && Answers(*kept->second.message, message)) return kept;
+  }
+  return answers.kept.end();
 }
 
 }  // namespace farandole

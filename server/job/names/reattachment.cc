@@ -5,7 +5,6 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "server/job/rules/actions.h"
 
 namespace farandole {
 
@@ -15,14 +14,19 @@ void Reattachment::Return(uint32_t rank, const v1::Hello& hello) {
   const auto repeated = std::remove_if(held_.begin(), held_.end(), is_repeated);
   held_by_rank_[rank] -= held_.end() - repeated;
   held_.erase(repeated, held_.end());
-  absl::btree_set<uint32_t>& known = groups_known_[rank];
-  known.clear();
-  for (const v1::Group& group : hello.groups()) known.insert(group.number());
+  ForgetGroupsOf(rank);
+  back_.Insert(rank);
+  for (const v1::Group& group : hello.groups()) knowing_[group.number()].Insert(rank);
+}
+
+void Reattachment::ForgetGroupsOf(uint32_t rank) {
+  if (!back_.Erase(rank)) return;
+  for (auto& [number, ranks] : knowing_) ranks.Erase(rank);
 }
 
 void Reattachment::Leave(uint32_t rank) {
   missing_.erase(rank);
-  groups_known_.erase(rank);
+  ForgetGroupsOf(rank);
   held_.erase(std::remove_if(held_.begin(), held_.end(), [rank](const Held& held) { return held.rank == rank; }),
               held_.end());
 }
@@ -43,48 +47,59 @@ absl::Status Reattachment::Hold(uint32_t rank, v1::WorkerMessage message) {
 }
 
 void Reattachment::AwaitRepeats(const GroupTable& groups, absl::Time now) {
-  const bool all_know_all = absl::c_all_of(groups_known_, [&groups](const auto& entry) {
-    return absl::c_all_of(groups.groups(), [&entry](const auto& group) { return entry.second.contains(group.first); });
+  const bool all_know_all = absl::c_all_of(groups.groups(), [this](const auto& group) {
+    const auto knowing = knowing_.find(group.first);
+    return back_.IsEmpty() || (knowing != knowing_.end() && back_.IsWithin(knowing->second));
   });
   until_ = all_know_all ? now : now + kRepeatTime;
 }
 
 void Reattachment::Settle(GroupTable* groups, Negotiation* negotiation, OwedAnswers* owed, Notices* notices) const {
-  // Repeated requests that are spoken for, by rank and the ranks asked for.
-  absl::btree_map<std::pair<uint32_t, std::vector<uint32_t>>, size_t> claims;
   const auto all_groups = groups->groups();
+  absl::flat_hash_map<absl::Span<const uint32_t>, Askers> asking = AskersForGroups();
+  const absl::flat_hash_map<uint32_t, RankSet> removing = AskersForRemovals();
   for (const auto& [number, ranks] : all_groups) {
-    std::vector<uint32_t> lacking, knowing;
-    bool was_removed = false;
-    for (const auto& [rank, known] : groups_known_) {
-      if (known.contains(number)) {
-        knowing.push_back(rank);
-        continue;
+    const auto known = knowing_.find(number);
+    const RankSet knowing = known == knowing_.end() ? RankSet() : known->second;
+    RankSet lacking = back_;
+    lacking.Remove(knowing);
+    Askers& askers = asking[ranks];
+    // A rank that lacks a group and does not ask for it has seen its removal already.
+    if (lacking.IsWithin(askers.ranks)) {
+      for (const uint32_t rank : lacking.Ranks()) {
+        // The request is spoken for; without room for the answer the rank's group is made once more.
+        if (--askers.counts[rank] == 0) askers.ranks.Erase(rank);
+        owed->AddGroups(rank, {groups->Tell(number)}).IgnoreError();
       }
-      lacking.push_back(rank);
-      // A rank that lacks a group and does not ask for it has seen its removal already.
-      size_t& claimed = claims[{rank, ranks}];
-      if (claimed < HeldRequestsFor(rank, ranks)) {
-        ++claimed;
-      } else {
-        was_removed = true;
-      }
+      continue;
     }
-    if (was_removed) {
-      for (const uint32_t rank : knowing) owed->Add(rank, Share(groups->Assigned(number, {})));
-      groups->Drop(number);
-      negotiation->RemoveGroup(number, notices);
-    } else {
-      for (const uint32_t rank : lacking) owed->Add(rank, Share(groups->Assigned(number, ranks)));
+    groups->Drop(number);
+    negotiation->RemoveGroup(number, notices);
+    const auto removers = removing.find(number);
+    if (removers == removing.end()) continue;
+    for (const uint32_t rank : removers->second.Ranks()) {
+      if (knowing.Contains(rank)) owed->AddGroups(rank, {groups->Tell(number)}).IgnoreError();
     }
   }
 }
 
-size_t Reattachment::HeldRequestsFor(uint32_t rank, const std::vector<uint32_t>& ranks) const {
-  return absl::c_count_if(held_, [rank, &ranks](const Held& held) {
-    return held.rank == rank && held.message.has_group_request() && held.message.group_request().remove_group() == 0 &&
-           absl::c_equal(held.message.group_request().ranks(), ranks);
-  });
+absl::flat_hash_map<absl::Span<const uint32_t>, Reattachment::Askers> Reattachment::AskersForGroups() const {
+  absl::flat_hash_map<absl::Span<const uint32_t>, Askers> askers;
+  for (const Held& held : held_) {
+    if (!held.message.has_group_request() || held.message.group_request().remove_group() != 0) continue;
+    Askers& same = askers[held.message.group_request().ranks()];
+    same.ranks.Insert(held.rank);
+    ++same.counts[held.rank];
+  }
+  return askers;
+}
+
+absl::flat_hash_map<uint32_t, RankSet> Reattachment::AskersForRemovals() const {
+  absl::flat_hash_map<uint32_t, RankSet> askers;
+  for (const Held& held : held_) {
+    if (held.message.has_group_request()) askers[held.message.group_request().remove_group()].Insert(held.rank);
+  }
+  return askers;
 }
 
 }  // namespace farandole

@@ -9,14 +9,17 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "farandole/v1/worker.pb.h"
 #include "server/bytes/byte_account.h"
 #include "server/job/names/group_table.h"
 #include "server/job/names/negotiation.h"
 #include "server/job/names/notice.h"
 #include "server/job/names/owed_answers.h"
+#include "server/job/rules/rank_set.h"
 
 namespace farandole {
 
@@ -42,7 +45,7 @@ class Reattachment {
         most_per_rank_(most_per_rank),
         bytes_(std::move(bytes)) {}
 
-  // `rank` is back and knows these groups; it will repeat its unanswered requests.
+  // `rank` is back and knows these groups, which are all in the table; it will repeat its unanswered requests.
   void Return(uint32_t rank, const v1::Hello& hello);
   // `rank` has left the epoch meanwhile: no rank waits for it any more.
   void Leave(uint32_t rank);
@@ -65,7 +68,17 @@ class Reattachment {
   const std::vector<Held>& held() const { return held_; }
 
  private:
-  size_t HeldRequestsFor(uint32_t rank, const std::vector<uint32_t>& ranks) const;
+  // The ranks that have repeated requests for one thing, how often each.
+  struct Askers {
+    RankSet ranks;
+    absl::flat_hash_map<uint32_t, size_t> counts;
+  };
+  // `rank` is not back, or not any more, and knows nothing.
+  void ForgetGroupsOf(uint32_t rank);
+  // Repeated requests for new groups, by their ranks.
+  absl::flat_hash_map<absl::Span<const uint32_t>, Askers> AskersForGroups() const;
+  // The ranks that have repeated requests to remove a group, by its number.
+  absl::flat_hash_map<uint32_t, RankSet> AskersForRemovals() const;
 
   absl::btree_set<uint32_t> missing_;
   absl::Time until_;
@@ -74,7 +87,9 @@ class Reattachment {
   const std::shared_ptr<ByteAccount> bytes_;
   std::vector<Held> held_;
   absl::btree_map<uint32_t, size_t> held_by_rank_;
-  absl::btree_map<uint32_t, absl::btree_set<uint32_t>> groups_known_;
+  // The ranks that are back, and those of them that know a group, by its number.
+  RankSet back_;
+  absl::flat_hash_map<uint32_t, RankSet> knowing_;
 };
 
 }  // namespace farandole

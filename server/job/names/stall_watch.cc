@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/op_text.h"
@@ -12,7 +14,7 @@
 namespace farandole {
 namespace {
 
-// The oldest gatherings that one notice looks at; many more than it names.
+// The oldest gatherings that one notice looks at.
 constexpr size_t kMostGatherings = 256;
 // Over the limit, and the rank to blame is not known yet.
 constexpr absl::Duration kRetryTime = absl::Seconds(5);
@@ -29,6 +31,18 @@ absl::Duration OldestAge(const v1::StallReport& report) {
   return AgeOf(oldest);
 }
 
+// Leaves the longest waits, and that the rank has joined. False: all stay.
+bool KeepOldest(int most, google::protobuf::RepeatedPtrField<v1::PendingTensor>* pending) {
+  if (pending->size() <= most) return false;
+  const auto weight = [](const v1::PendingTensor* one) {
+    return std::make_pair(one->op() == v1::OP_TYPE_JOIN, one->age_ms());
+  };
+  std::stable_sort(pending->pointer_begin(), pending->pointer_end(),
+                   [&weight](const auto* a, const auto* b) { return weight(a) > weight(b); });
+  pending->DeleteSubrange(most, pending->size() - most);
+  return true;
+}
+
 }  // namespace
 
 StallWatch::StallWatch(uint64_t epoch, absl::Duration stall_warning, absl::Duration stall_limit,
@@ -40,27 +54,42 @@ StallWatch::StallWatch(uint64_t epoch, absl::Duration stall_warning, absl::Durat
       groups_(groups),
       negotiation_(negotiation),
       roster_(roster),
-      bytes_(std::move(bytes)) {}
+      bytes_(std::move(bytes)),
+      noticed_charge_(bytes_, ByteKind::kReports) {}
+
+int StallWatch::MostOfReport() const {
+  return static_cast<int>(std::max<size_t>(1, kMostWaits / std::max<size_t>(1, roster_.size())));
+}
 
 void StallWatch::Report(uint32_t rank, const v1::StallReport& report, absl::Time now) {
   const bool is_answer = report.inquiry() != 0;
   if (is_answer && (!IsAsking() || report.inquiry() != inquiry_)) return;
+  Account account{report, now, is_answer, false, ByteCharge(bytes_, ByteKind::kReports)};
+  v1::StallReport& kept = account.report;
+  account.is_cut = KeepOldest(MostOfReport(), kept.mutable_pending());
+  const bool is_noticed = IsNoticed(kept);
   const auto known = accounts_.find(rank);
   if (known == accounts_.end() || is_answer || !known->second.is_answer) {
-    Account account{report, now, is_answer, ByteCharge(bytes_, ByteKind::kReports)};
-    const auto size = static_cast<int64_t>(sizeof(Account) + report.SpaceUsedLong());
-    if (!account.charge.Grow(size, ByteClass::kObserver).ok()) account.report.clear_pending();
+    const auto size = static_cast<int64_t>(sizeof(Account) + kept.SpaceUsedLong());
+    if (!account.charge.Grow(size, ByteClass::kObserver).ok()) {
+      account.is_cut = account.is_cut || !kept.pending().empty();
+      kept.clear_pending();
+    }
     accounts_[rank] = std::move(account);
   }
   if (is_answer) {
     unanswered_.erase(rank);
     return;
   }
-  const auto is_noticed = [this](const v1::PendingTensor& pending) {
+  if (!is_noticed) recheck_at_ = std::min(recheck_at_, std::max(now, now + stall_warning_ - OldestAge(report)));
+}
+
+bool StallWatch::IsNoticed(const v1::StallReport& report) const {
+  // So many tensors are looked at again soon, whatever others there are.
+  if (noticed_.size() >= kMostTensors) return true;
+  return absl::c_all_of(report.pending(), [this](const v1::PendingTensor& pending) {
     return noticed_.contains(Tensor(pending.group(), pending.name()));
-  };
-  if (report.pending().empty() || absl::c_all_of(report.pending(), is_noticed)) return;
-  recheck_at_ = std::min(recheck_at_, std::max(now, now + stall_warning_ - OldestAge(report)));
+  });
 }
 
 std::string StallWatch::Advance(absl::Time now, Notices* notices) {
@@ -71,9 +100,9 @@ std::string StallWatch::Advance(absl::Time now, Notices* notices) {
 
 absl::Time StallWatch::Deadline() const { return IsAsking() ? inquiry_opened_ + kAnswerTime : NextInquiry(); }
 
-absl::btree_set<uint32_t> StallWatch::Missing() const {
-  absl::btree_set<uint32_t> ranks;
-  for (const auto& [tensor, missing] : noticed_) ranks.insert(missing.begin(), missing.end());
+RankSet StallWatch::Missing() const {
+  RankSet ranks;
+  for (const auto& [tensor, missing] : noticed_) ranks.Add(missing);
   return ranks;
 }
 
@@ -107,7 +136,13 @@ std::string StallWatch::Conclude(absl::Time now, Notices* notices) {
   std::string sentence;
   const bool has_news = HasNews(stalls);
   noticed_.clear();
-  for (const auto& [tensor, stall] : stalls) noticed_[tensor] = stall.missing;
+  int64_t noticed_bytes = 0;
+  for (const auto& [tensor, stall] : stalls) {
+    noticed_[tensor] = stall.missing;
+    noticed_bytes += static_cast<int64_t>(sizeof(tensor) + tensor.second.size() + sizeof(RankSet)) +
+                     RankSet::BytesFor(roster_.size());
+  }
+  noticed_charge_.Resize(noticed_bytes);
   if (!stalls.empty()) {
     if (has_news || noticed_at_ + distance_ <= now) {
       distance_ = has_news ? stall_warning_ : 2 * distance_;
@@ -133,34 +168,71 @@ bool StallWatch::HasNews(const Stalls& stalls) const {
   });
 }
 
+StallWatch::Stall* StallWatch::Found::Of(uint32_t group, const std::string& name) {
+  if (const auto place = places.find({group, name}); place != places.end()) return place->second;
+  if (tensors.size() == kMostTensors) return nullptr;
+  auto& [tensor, stall] = tensors.emplace_back(Tensor(group, name), Stall());
+  places.emplace(std::make_pair(group, absl::string_view(tensor.second)), &stall);
+  return &stall;
+}
+
 StallWatch::Stalls StallWatch::Gather(absl::Time now) const {
-  Stalls stalls;
+  Found found;
   for (const Negotiation::Gathering& gathering : negotiation_.Gatherings(now - stall_warning_, kMostGatherings)) {
-    Stall& stall = stalls[Tensor(gathering.group, gathering.name)];
+    Stall& stall = *found.Of(gathering.group, gathering.name);
     stall.op = gathering.op;
     stall.oldest = std::min(stall.oldest, gathering.since);
     stall.youngest = std::max(stall.youngest, gathering.since);
-    stall.waiting.insert(gathering.present.begin(), gathering.present.end());
+    stall.waiting.Add(gathering.present);
     stall.lacks_slot = gathering.lacks_slot;
   }
-  for (const auto& [rank, account] : accounts_) {
-    for (const v1::PendingTensor& pending : account.report.pending()) {
-      Stall& stall = stalls[Tensor(pending.group(), pending.name())];
-      const absl::Time since = account.at - AgeOf(pending.age_ms());
-      stall.op = pending.op();
-      stall.oldest = std::min(stall.oldest, since);
-      stall.youngest = std::max(stall.youngest, since);
-      stall.waiting.insert(rank);
-    }
-  }
-  for (auto& [tensor, stall] : stalls) {
+  AddReported(&found);
+  const RankSet joined = Joined();
+  absl::flat_hash_map<uint32_t, RankSet> ranks_of;
+  Stalls stalls;
+  for (auto& [tensor, stall] : found.tensors) {
     const std::vector<uint32_t>* ranks = groups_.Find(tensor.first);
-    if (ranks == nullptr || stall.op == v1::OP_TYPE_JOIN) continue;
-    for (const uint32_t rank : *ranks) {
-      if (!stall.waiting.contains(rank) && !HasJoined(rank)) stall.missing.push_back(rank);
+    if (ranks != nullptr && stall.op != v1::OP_TYPE_JOIN) {
+      RankSet& group = ranks_of[tensor.first];
+      if (group.IsEmpty()) group = RankSet(*ranks);
+      stall.missing = group;
+      stall.missing.Remove(stall.waiting);
+      stall.missing.Remove(joined);
     }
+    stalls.emplace(std::move(tensor), std::move(stall));
   }
   return stalls;
+}
+
+void StallWatch::AddReported(Found* found) const {
+  struct Wait {
+    absl::Time since;
+    uint32_t rank;
+    const v1::PendingTensor* pending;
+  };
+  std::vector<Wait> waits;
+  for (const auto& [rank, account] : accounts_) {
+    for (const v1::PendingTensor& pending : account.report.pending())
+      waits.push_back({account.at - AgeOf(pending.age_ms()), rank, &pending});
+  }
+  absl::c_stable_sort(waits, [](const Wait& a, const Wait& b) { return a.since < b.since; });
+  for (const auto& [since, rank, pending] : waits) {
+    Stall* const stall = found->Of(pending->group(), pending->name());
+    if (stall == nullptr) continue;
+    stall->op = pending->op();
+    stall->oldest = std::min(stall->oldest, since);
+    stall->youngest = std::max(stall->youngest, since);
+    stall->waiting.Insert(rank);
+  }
+}
+
+RankSet StallWatch::Joined() const {
+  const auto is_join = [](const v1::PendingTensor& pending) { return pending.op() == v1::OP_TYPE_JOIN; };
+  RankSet joined;
+  for (const auto& [rank, account] : accounts_) {
+    if (absl::c_any_of(account.report.pending(), is_join)) joined.Insert(rank);
+  }
+  return joined;
 }
 
 void StallWatch::KeepStalled(absl::Time now, Stalls* stalls) const {
@@ -169,7 +241,7 @@ void StallWatch::KeepStalled(absl::Time now, Stalls* stalls) const {
     bool is_stalled = groups_.Find(it->first.first) != nullptr && stall.op != v1::OP_TYPE_JOIN &&
                       stall.oldest + stall_warning_ <= now;
     // If the last rank has come just now, the tensor is on its way.
-    is_stalled = is_stalled && (!stall.missing.empty() || stall.youngest + stall_warning_ <= now);
+    is_stalled = is_stalled && (!stall.missing.IsEmpty() || stall.youngest + stall_warning_ <= now);
     it = is_stalled ? std::next(it) : stalls->erase(it);
   }
 }
@@ -178,7 +250,7 @@ void StallWatch::FindOverdue(const Stalls& stalls, const Stalls& waits, absl::Ti
   const Stalls::value_type* oldest = nullptr;
   for (const Stalls::value_type& entry : stalls) {
     // If no rank is missing, the tensor is under way.
-    if (entry.second.missing.empty()) continue;
+    if (entry.second.missing.IsEmpty()) continue;
     if (oldest == nullptr || entry.second.oldest < oldest->second.oldest) oldest = &entry;
   }
   if (oldest == nullptr || stall_limit_ == absl::InfiniteDuration()) return;
@@ -187,65 +259,63 @@ void StallWatch::FindOverdue(const Stalls& stalls, const Stalls& waits, absl::Ti
     recheck_at_ = std::min(recheck_at_, due);
     return;
   }
-  const absl::btree_set<uint32_t> to_blame = ToBlame(waits, oldest->second);
-  if (to_blame.empty()) recheck_at_ = std::min(recheck_at_, now + std::min(stall_warning_, kRetryTime));
-  const std::vector<uint32_t> waiting(oldest->second.waiting.begin(), oldest->second.waiting.end());
-  for (const uint32_t rank : to_blame) {
-    const bool is_direct = absl::c_linear_search(oldest->second.missing, rank);
-    overdue_.push_back({rank, absl::StrCat(is_direct ? "it has not submitted " : "it keeps others from submitting ",
-                                           Plain(oldest->first.second), ", for which ", ShowRanks(waiting),
-                                           waiting.size() == 1 ? " has" : " have", " waited ",
-                                           ShowDuration(now - oldest->second.oldest), "; ", ShowDuration(stall_limit_),
-                                           " is the most (its stall limit)")});
+  const RankSet to_blame = ToBlame(waits, oldest->second);
+  if (to_blame.IsEmpty()) recheck_at_ = std::min(recheck_at_, now + std::min(stall_warning_, kRetryTime));
+  const std::vector<uint32_t> waiting = oldest->second.waiting.Ranks();
+  const std::string what =
+      absl::StrCat(Plain(oldest->first.second), ", for which ", ShowRanks(waiting),
+                   waiting.size() == 1 ? " has" : " have", " waited ", ShowDuration(now - oldest->second.oldest), "; ",
+                   ShowDuration(stall_limit_), " is the most (its stall limit)");
+  for (const uint32_t rank : to_blame.Ranks()) {
+    const bool is_direct = oldest->second.missing.Contains(rank);
+    overdue_.push_back(
+        {rank, absl::StrCat(is_direct ? "it has not submitted " : "it keeps others from submitting ", what)});
   }
 }
 
-absl::btree_set<uint32_t> StallWatch::ToBlame(const Stalls& waits, const Stall& stall) const {
-  absl::btree_set<uint32_t> idle;
-  absl::btree_set<uint32_t> seen;
-  std::vector<uint32_t> open(stall.missing.begin(), stall.missing.end());
+RankSet StallWatch::ToBlame(const Stalls& waits, const Stall& stall) const {
+  RankSet idle, seen;
+  RankSet open = stall.missing;
   bool is_all_known = true;
-  while (!open.empty()) {
-    const uint32_t rank = open.back();
-    open.pop_back();
-    if (!seen.insert(rank).second || roster_.seat(rank).left) continue;
+  absl::flat_hash_set<const Stall*> followed;
+  while (!open.IsEmpty()) {
+    const uint32_t rank = open.First();
+    open.Erase(rank);
+    if (!seen.Insert(rank) || roster_.seat(rank).left) continue;
     const auto account = accounts_.find(rank);
+    bool is_known = true;
     if (account == accounts_.end() || !account->second.is_answer || account->second.report.running() > 0) {
-      is_all_known = false;
+      is_known = false;
     } else if (account->second.report.group_requests() > 0) {
-      for (const uint32_t other : roster_.Staying()) open.push_back(other);
-    } else if (account->second.report.pending().empty()) {
-      idle.insert(rank);
+      open.Add(RankSet(roster_.Staying()));
+      open.Remove(seen);
+    } else if (account->second.report.pending().empty() && !account->second.is_cut) {
+      idle.Insert(rank);
+    } else {
+      is_known = absl::c_any_of(waits, [rank](const auto& entry) { return entry.second.waiting.Contains(rank); });
     }
+    is_all_known = is_all_known && is_known;
     for (const auto& [tensor, other] : waits) {
-      if (!other.waiting.contains(rank)) continue;
-      open.insert(open.end(), other.missing.begin(), other.missing.end());
+      if (!other.waiting.Contains(rank) || !followed.insert(&other).second) continue;
+      open.Add(other.missing);
       // On its way, while others act.
-      if (other.missing.empty() && other.op != v1::OP_TYPE_JOIN) is_all_known = false;
+      if (other.missing.IsEmpty() && other.op != v1::OP_TYPE_JOIN) is_all_known = false;
     }
+    open.Remove(seen);
   }
-  if (!idle.empty() || !is_all_known) return idle;
-  for (const uint32_t rank : stall.missing) {
-    if (!roster_.seat(rank).left) idle.insert(rank);
+  if (!idle.IsEmpty() || !is_all_known) return idle;
+  for (const uint32_t rank : stall.missing.Ranks()) {
+    if (!roster_.seat(rank).left) idle.Insert(rank);
   }
   return idle;
 }
 
-bool StallWatch::HasJoined(uint32_t rank) const {
-  const auto it = accounts_.find(rank);
-  return it != accounts_.end() && absl::c_any_of(it->second.report.pending(), [](const v1::PendingTensor& pending) {
-           return pending.op() == v1::OP_TYPE_JOIN;
-         });
-}
-
 std::string StallWatch::Compose(const Stalls& stalls, absl::Time now) const {
-  std::vector<Stalls::const_iterator> oldest_first;
-  for (auto it = stalls.begin(); it != stalls.end(); ++it) oldest_first.push_back(it);
-  absl::c_stable_sort(oldest_first, [](const auto& a, const auto& b) { return a->second.oldest < b->second.oldest; });
+  const std::vector<const Stalls::value_type*> oldest_first = OldestFirst(stalls);
   std::vector<std::string> sentences;
-  for (const auto& it : oldest_first) {
+  for (const Stalls::value_type* one : oldest_first) {
     if (sentences.size() == kMostTensorsNamed) break;
-    sentences.push_back(Describe(it->first, it->second, now));
+    sentences.push_back(Describe(one->first, one->second, now));
   }
   const size_t more = oldest_first.size() - sentences.size();
   if (std::string cycle = DescribeCycle(stalls); !cycle.empty()) sentences.insert(sentences.begin(), std::move(cycle));
@@ -253,11 +323,18 @@ std::string StallWatch::Compose(const Stalls& stalls, absl::Time now) const {
                       more == 0 ? "" : absl::StrCat("; and ", Count(more, "more tensor")));
 }
 
+std::vector<const StallWatch::Stalls::value_type*> StallWatch::OldestFirst(const Stalls& stalls) {
+  std::vector<const Stalls::value_type*> oldest_first;
+  for (const Stalls::value_type& entry : stalls) oldest_first.push_back(&entry);
+  absl::c_stable_sort(oldest_first, [](const auto* a, const auto* b) { return a->second.oldest < b->second.oldest; });
+  return oldest_first;
+}
+
 std::string StallWatch::ShowCycle(const std::vector<uint32_t>& cycle,
-                                  const absl::btree_map<uint32_t, Stalls::const_iterator>& wait_of) {
+                                  const std::vector<const Stalls::value_type*>& wait_of) {
   std::vector<std::string> waits;
   for (size_t i = 0; i < cycle.size() && i < kMostRanksNamed; ++i) {
-    waits.push_back(absl::StrCat("rank ", cycle[i], " in ", Plain(wait_of.at(cycle[i])->first.second), " for rank ",
+    waits.push_back(absl::StrCat("rank ", cycle[i], " in ", Plain(wait_of[cycle[i]]->first.second), " for rank ",
                                  cycle[(i + 1) % cycle.size()]));
   }
   const size_t more = cycle.size() - waits.size();
@@ -267,20 +344,21 @@ std::string StallWatch::ShowCycle(const std::vector<uint32_t>& cycle,
 
 std::string StallWatch::DescribeCycle(const Stalls& stalls) const {
   // The longest wait of each rank. A missing rank that waits for no other keeps the others waiting.
-  absl::btree_map<uint32_t, Stalls::const_iterator> wait_of;
-  for (auto it = stalls.begin(); it != stalls.end(); ++it) {
-    for (const uint32_t rank : it->second.waiting) {
-      const auto [known, is_new] = wait_of.try_emplace(rank, it);
-      if (!is_new && it->second.oldest < known->second->second.oldest) known->second = it;
-    }
+  std::vector<const Stalls::value_type*> wait_of(roster_.size());
+  RankSet waiting;
+  for (const Stalls::value_type* one : OldestFirst(stalls)) {
+    RankSet further = one->second.waiting;
+    further.Remove(waiting);
+    for (const uint32_t rank : further.Ranks()) wait_of[rank] = one;
+    waiting.Add(further);
   }
-  const auto next_of = [&wait_of](uint32_t rank) {
-    const std::vector<uint32_t>& missing = wait_of.at(rank)->second.missing;
-    const bool all_wait = absl::c_all_of(missing, [&wait_of](uint32_t other) { return wait_of.contains(other); });
-    return missing.empty() || !all_wait ? std::nullopt : std::optional<uint32_t>(missing.front());
+  const auto next_of = [&](uint32_t rank) {
+    const RankSet& missing = wait_of[rank]->second.missing;
+    const bool is_free = missing.IsEmpty() || !missing.IsWithin(waiting);
+    return is_free ? std::nullopt : std::optional<uint32_t>(missing.First());
   };
-  absl::btree_set<uint32_t> seen;
-  for (const auto& [first, unused] : wait_of) {
+  RankSet seen;
+  for (const uint32_t first : waiting.Ranks()) {
     std::vector<uint32_t> path;
     for (std::optional<uint32_t> rank = first; rank.has_value(); rank = next_of(*rank)) {
       const auto again = absl::c_find(path, *rank);
@@ -288,7 +366,7 @@ std::string StallWatch::DescribeCycle(const Stalls& stalls) const {
         path.erase(path.begin(), again);
         return ShowCycle(path, wait_of);
       }
-      if (!seen.insert(*rank).second) break;
+      if (!seen.Insert(*rank)) break;
       path.push_back(*rank);
     }
   }
@@ -298,25 +376,22 @@ std::string StallWatch::DescribeCycle(const Stalls& stalls) const {
 std::string StallWatch::Describe(const Tensor& tensor, const Stall& stall, absl::Time now) const {
   const std::string subject =
       absl::StrCat("tensor ", Plain(tensor.second), " (", ShowOp(stall.op), ", group ", tensor.first, "): ");
-  const std::vector<uint32_t> waiting(stall.waiting.begin(), stall.waiting.end());
+  const std::vector<uint32_t> waiting = stall.waiting.Ranks();
   if (stall.lacks_slot) {
     return absl::StrCat(subject, ShowRanks(waiting), waiting.size() == 1 ? " has" : " have",
                         " submitted it, and it has waited ", ShowDuration(now - stall.youngest), " for one of the ",
                         negotiation_.max_slots(), " slots, which are all in use (--max-slots, FARANDOLE_MAX_SLOTS)");
   }
-  if (stall.missing.empty()) {
+  if (stall.missing.IsEmpty()) {
     return absl::StrCat(subject, ShowRanks(waiting), waiting.size() == 1 ? " has" : " have",
                         " submitted it, nobody is missing, and it has not completed for ",
                         ShowDuration(now - stall.youngest));
   }
   std::vector<std::string> missing;
-  for (const uint32_t rank : stall.missing) {
-    if (missing.size() == kMostRanksNamed) break;
-    missing.push_back(DescribeMissing(rank, now));
-  }
-  const size_t more = stall.missing.size() - missing.size();
+  for (const uint32_t rank : stall.missing.Ranks(kMostRanksNamed)) missing.push_back(DescribeMissing(rank, now));
+  const size_t more = stall.missing.count() - missing.size();
   return absl::StrCat(subject, ShowRanks(waiting), waiting.size() == 1 ? " has" : " have", " waited ",
-                      ShowDuration(now - stall.oldest), "; missing ", stall.missing.size() == 1 ? "is " : "are ",
+                      ShowDuration(now - stall.oldest), "; missing ", stall.missing.count() == 1 ? "is " : "are ",
                       absl::StrJoin(missing, ", "), more == 0 ? "" : absl::StrCat(" and ", Count(more, "more rank")));
 }
 

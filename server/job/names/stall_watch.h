@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +11,8 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "farandole/v1/worker.pb.h"
 #include "server/bytes/byte_account.h"
@@ -17,6 +20,7 @@
 #include "server/job/names/group_table.h"
 #include "server/job/names/negotiation.h"
 #include "server/job/names/notice.h"
+#include "server/job/rules/rank_set.h"
 
 namespace farandole {
 
@@ -31,6 +35,11 @@ class StallWatch {
   static constexpr absl::Duration kAnswerTime = absl::Seconds(1);
   static constexpr size_t kMostTensorsNamed = 6;
   static constexpr size_t kMostRanksNamed = 8;
+  // Of what all ranks report, the oldest waits of each: so many in all, and one of each rank at least. An epoch of up
+  // to 512 ranks has all 64 of each report.
+  static constexpr size_t kMostWaits = 32768;
+  // A notice looks at so many tensors, the oldest; many more than it names.
+  static constexpr size_t kMostTensors = 512;
 
   // `stall_limit`: InfiniteDuration for none. `bytes`: what reports are charged to; may be null. A report for which
   // there is no room names no tensor.
@@ -44,7 +53,7 @@ class StallWatch {
   // Takes the due steps: appends inquiries and a notice to `notices`. The notice's sentence; "" if there is none.
   std::string Advance(absl::Time now, Notices* notices);
   // Ranks that tensors of the last notice waited for.
-  absl::btree_set<uint32_t> Missing() const;
+  RankSet Missing() const;
   // The coordinator itself did not run for a while: no stall counts for the limit that was before.
   void Excuse(absl::Time judged_from) { judged_from_ = std::max(judged_from_, judged_from); }
   // The ranks that keep others waiting for longer than the limit, ascending, and for which tensor.
@@ -58,6 +67,8 @@ class StallWatch {
     absl::Time at;
     // It answers the inquiry that is open.
     bool is_answer = false;
+    // The rank waits for more tensors than the report has now.
+    bool is_cut = false;
     ByteCharge charge = {};
   };
   using Tensor = std::pair<uint32_t, std::string>;
@@ -66,35 +77,53 @@ class StallWatch {
     // When the first and the last of the waiting ranks began to wait.
     absl::Time oldest = absl::InfiniteFuture();
     absl::Time youngest = absl::InfinitePast();
-    absl::btree_set<uint32_t> waiting;
-    std::vector<uint32_t> missing;
+    RankSet waiting;
+    RankSet missing;
     bool lacks_slot = false;
   };
   using Stalls = absl::btree_map<Tensor, Stall>;
+  // Tensors as they are found, at most kMostTensors.
+  struct Found {
+    // Null: there is no room for another tensor.
+    Stall* Of(uint32_t group, const std::string& name);
+
+    std::deque<std::pair<Tensor, Stall>> tensors;
+    // Names are those of `tensors`.
+    absl::flat_hash_map<std::pair<uint32_t, absl::string_view>, Stall*> places = {};
+  };
 
   bool IsAsking() const { return inquiry_opened_ != absl::InfinitePast(); }
   absl::Time NextInquiry() const;
   void Ask(absl::Time now, Notices* notices);
   std::string Conclude(absl::Time now, Notices* notices);
-  // All tensors that ranks wait for, with the missing ranks, and then only those that are stalled at `now`.
+  // So many of the oldest waits of each report are kept.
+  int MostOfReport() const;
+  // Whether the last notice was about all tensors of the report.
+  bool IsNoticed(const v1::StallReport& report) const;
+  // The tensors that ranks have waited for longest, with the missing ranks, and then only those that are stalled at
+  // `now`.
   Stalls Gather(absl::Time now) const;
+  // Adds the tensors of the ranks' reports, the longest waits first.
+  void AddReported(Found* found) const;
   void KeepStalled(absl::Time now, Stalls* stalls) const;
   // Finds the ranks that block others, starting at the longest stall, if that stall is over the limit.
   void FindOverdue(const Stalls& stalls, const Stalls& waits, absl::Time now);
   // Follows the missing ranks of `stall`, and the ranks that these wait for in turn. Returns those that wait for no
-  // other rank; all missing ranks of `stall` if each waits for another; none while a rank has not answered the inquiry.
-  absl::btree_set<uint32_t> ToBlame(const Stalls& waits, const Stall& stall) const;
-  // Whether `rank` has joined, so that no rank waits for it.
-  bool HasJoined(uint32_t rank) const;
+  // other rank; all missing ranks of `stall` if each waits for another; none while a rank has not answered the inquiry,
+  // or waits for tensors that are not among `waits`.
+  RankSet ToBlame(const Stalls& waits, const Stall& stall) const;
+  // The ranks that have joined, so that no rank waits for them.
+  RankSet Joined() const;
   std::string Describe(const Tensor& tensor, const Stall& stall, absl::Time now) const;
   // The work of a missing rank instead: "rank 1 (last submitted loss 60 s ago)".
   std::string DescribeMissing(uint32_t rank, absl::Time now) const;
   std::string Compose(const Stalls& stalls, absl::Time now) const;
   // "ranks wait for each other: rank 0 in a for rank 1, rank 1 in b for rank 0"; "": no rank waits for itself.
   std::string DescribeCycle(const Stalls& stalls) const;
-  // `cycle`: each rank waits for the next, the last for the first. `wait_of`: the tensors that each rank waits for.
+  // `cycle`: each rank waits for the next, the last for the first. `wait_of`: the tensor that each rank waits for.
   static std::string ShowCycle(const std::vector<uint32_t>& cycle,
-                               const absl::btree_map<uint32_t, Stalls::const_iterator>& wait_of);
+                               const std::vector<const Stalls::value_type*>& wait_of);
+  static std::vector<const Stalls::value_type*> OldestFirst(const Stalls& stalls);
   // Whether a tensor is stalled, or a rank is missing, of which the last notice did not tell.
   bool HasNews(const Stalls& stalls) const;
 
@@ -117,7 +146,8 @@ class StallWatch {
   absl::Time recheck_at_ = absl::InfiniteFuture();
   absl::Time not_before_ = absl::InfinitePast();
   // The tensors and the time of the last notice.
-  absl::btree_map<Tensor, std::vector<uint32_t>> noticed_;
+  absl::btree_map<Tensor, RankSet> noticed_;
+  ByteCharge noticed_charge_;
   absl::Time noticed_at_ = absl::InfinitePast();
   // From that notice to the next about the same.
   absl::Duration distance_ = absl::ZeroDuration();

@@ -6,53 +6,49 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/btree_set.h"
+#include "server/job/rules/rank_set.h"
 
 namespace farandole {
 
-// The statements of all ranks about one matter. Equal statements are kept once, so that thousands of agreeing ranks
-// cost a few bytes each. Owned by its gatherer; no thread of its own.
+// The statements of all ranks about one matter. Equal statements are kept once, and each with one bit for each rank of
+// the epoch (RankSet::BytesFor), as the ballot itself has. Owned by its gatherer; no thread of its own.
 template <typename T>
 class Ballot {
  public:
   struct Choice {
     T value;
-    absl::btree_set<uint32_t> ranks;
-    uint32_t lowest() const { return *ranks.begin(); }
+    RankSet ranks;
+    uint32_t lowest() const { return ranks.First(); }
   };
 
   // Records the statement of `rank`; it replaces an earlier one. `same(a, b)` tells whether two statements are equal.
   template <typename Same>
   void Cast(uint32_t rank, T value, const Same& same) {
     Withdraw(rank);
-    ++count_;
+    spoken_.Insert(rank);
     for (Choice& choice : choices_) {
       if (same(choice.value, value)) {
-        choice.ranks.insert(rank);
+        choice.ranks.Insert(rank);
         return;
       }
     }
-    choices_.push_back({std::move(value), {rank}});
+    choices_.push_back({std::move(value), {}});
+    choices_.back().ranks.Insert(rank);
   }
 
   void Withdraw(uint32_t rank) {
+    if (!spoken_.Erase(rank)) return;
     for (size_t i = 0; i < choices_.size(); ++i) {
-      if (choices_[i].ranks.erase(rank) == 0) continue;
-      --count_;
-      if (choices_[i].ranks.empty()) choices_.erase(choices_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (!choices_[i].ranks.Erase(rank)) continue;
+      if (choices_[i].ranks.IsEmpty()) choices_.erase(choices_.begin() + static_cast<std::ptrdiff_t>(i));
       return;
     }
   }
 
-  bool Has(uint32_t rank) const {
-    for (const Choice& choice : choices_) {
-      if (choice.ranks.contains(rank)) return true;
-    }
-    return false;
-  }
-
+  bool Has(uint32_t rank) const { return spoken_.Contains(rank); }
   // Ranks that have spoken.
-  size_t count() const { return count_; }
+  const RankSet& spoken() const { return spoken_; }
+  size_t count() const { return spoken_.count(); }
   // In the order in which they were first made.
   const std::vector<Choice>& choices() const { return choices_; }
 
@@ -71,7 +67,7 @@ class Ballot {
   }
 
   std::vector<Choice> choices_;
-  size_t count_ = 0;
+  RankSet spoken_;
 };
 
 }  // namespace farandole

@@ -76,6 +76,13 @@ class RankSet {
     for (size_t word = 0; word < shared; ++word) words_[word] &= ~others.words_[word];
     Count();
   }
+  // How many are in both.
+  size_t CountShared(const RankSet& others) const {
+    size_t shared = 0;
+    for (size_t word = 0; word < std::min(words_.size(), others.words_.size()); ++word)
+      shared += static_cast<size_t>(__builtin_popcountll(words_[word] & others.words_[word]));
+    return shared;
+  }
   bool IsWithin(const RankSet& others) const {
     for (size_t word = 0; word < words_.size(); ++word) {
       if ((words_[word] & ~(word < others.words_.size() ? others.words_[word] : 0)) != 0) return false;

@@ -46,6 +46,7 @@ TEST(RankSetTest, CombinesAsSetsDo) {
         is_within = is_within && (!in_a || in_b);
       }
       EXPECT_EQ(a.IsWithin(b), is_within);
+      EXPECT_EQ(a.CountShared(b), a.count() - difference.size());
       EXPECT_EQ(a == b, first == second);
       RankSet both = a;
       both.Add(b);

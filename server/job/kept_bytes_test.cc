@@ -1,0 +1,147 @@
+// What a job keeps for its workers counts as its tenant's bytes, whatever they send.
+
+#include <malloc.h>
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "server/bytes/byte_ledger.h"
+#include "server/job/job.h"
+#include "server/job/script.h"
+#include "server/job/test_shell.h"
+
+namespace farandole {
+namespace {
+
+// Besides, a job may have so much of a fixed size.
+constexpr int64_t kSlack = 2 << 20;
+
+int64_t HeapBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+}
+
+class KeptBytesTest : public testing::Test {
+ protected:
+  void Form(uint32_t size) {
+    JobOptions options;
+    options.silence_limit = absl::Hours(24);
+    options.bytes = account_;
+    shell_ = std::make_unique<TestShell>(options);
+    streams_ = shell_->FormEpoch(static_cast<int>(size));
+    heap_ = HeapBytes();
+    charged_ = account_->held(BytePool::kKept);
+  }
+  // False: the rank's stream was closed.
+  bool Say(uint32_t rank, const v1::WorkerMessage& message) {
+    shell_->Step(MessageReceived{streams_[rank], message});
+    return shell_->IsOpen(streams_[rank]);
+  }
+  void Reattach(uint32_t rank, const std::vector<uint32_t>& groups) {
+    shell_->Close(streams_[rank], "cut");
+    v1::Hello hello;
+    hello.set_job("mnist");
+    hello.set_incarnation(IncarnationOf(absl::StrCat("w", rank)));
+    hello.set_epoch(1);
+    for (const uint32_t group : groups) hello.add_groups()->set_number(group);
+    streams_[rank] = shell_->NewStream();
+    shell_->Step(StreamOpened{streams_[rank], hello});
+  }
+  static v1::WorkerMessage Ready(const std::string& name, uint32_t group, int64_t dim) {
+    v1::WorkerMessage message;
+    message.mutable_ready()->set_name(absl::StrCat(std::string(500, 'n'), name));
+    message.mutable_ready()->set_group(group);
+    message.mutable_ready()->set_op(v1::OP_TYPE_ALLREDUCE);
+    message.mutable_ready()->add_shape(dim);
+    return message;
+  }
+  v1::WorkerMessage GroupRequest(uint32_t without, uint64_t ordinal) const {
+    v1::WorkerMessage message;
+    message.mutable_group_request()->set_epoch(1);
+    message.mutable_group_request()->set_ordinal(ordinal);
+    for (uint32_t rank = 0; rank < streams_.size(); ++rank) {
+      if (rank != without) message.mutable_group_request()->add_ranks(rank);
+    }
+    return message;
+  }
+  int64_t Grown() const { return HeapBytes() - heap_; }
+  int64_t Charged() const { return account_->held(BytePool::kKept) - charged_; }
+
+  ByteLedger ledger_;
+  std::shared_ptr<ByteAccount> account_ = ledger_.Job("acme", "mnist");
+  std::unique_ptr<TestShell> shell_;
+  std::vector<StreamId> streams_;
+  int64_t heap_ = 0;
+  int64_t charged_ = 0;
+};
+
+TEST_F(KeptBytesTest, OfARefusedNameNothingIsKept) {
+  Form(16);
+  for (uint32_t rank = 0; rank < 16; ++rank) {
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(Say(rank, Ready(absl::StrCat(i), 7, 1)));
+    Reattach(rank, {});
+    for (int i = 0; i < 1000; ++i) ASSERT_TRUE(Say(rank, Ready(absl::StrCat(i), 7, 1)));
+  }
+  EXPECT_LT(Grown(), kSlack);
+}
+
+TEST_F(KeptBytesTest, MismatchesThatRanksMayNotHaveGotAreCharged) {
+  Form(2);
+  for (int i = 0; i < 4000; ++i) {
+    for (uint32_t rank = 0; rank < 2; ++rank) ASSERT_TRUE(Say(rank, Ready(absl::StrCat(i), 0, 1 + rank)));
+  }
+  EXPECT_GT(Grown(), kSlack) << "it tells those that come again";
+  EXPECT_LT(Grown(), Charged() + kSlack);
+}
+
+TEST_F(KeptBytesTest, GroupsThatSomeRanksHaveAskedForAreCharged) {
+  Form(256);
+  for (uint32_t rank = 1; rank < 256; ++rank) {
+    for (uint64_t ordinal = 1; ordinal <= JobOptions().max_groups; ++ordinal) {
+      if (!Say(rank, GroupRequest(rank, ordinal))) break;
+    }
+  }
+  EXPECT_LT(Grown(), Charged() + kSlack);
+}
+
+TEST_F(KeptBytesTest, GroupsThatRanksMayNotKnowAreCharged) {
+  Form(128);
+  for (uint64_t ordinal = 1; ordinal <= 128; ++ordinal) {
+    for (uint32_t rank = 0; rank < 128; ++rank) ASSERT_TRUE(Say(rank, GroupRequest(0, ordinal)));
+  }
+  EXPECT_LT(Grown(), Charged() + kSlack);
+  for (uint32_t rank = 0; rank < 128; ++rank) Reattach(rank, {});
+  EXPECT_LT(Grown(), Charged() + kSlack);
+}
+
+TEST_F(KeptBytesTest, OfGroupsThatNeverWereNothingIsKept) {
+  Form(16);
+  std::vector<uint32_t> groups;
+  for (uint32_t group = 1; group <= 4096; ++group) groups.push_back(group);
+  for (uint32_t rank = 0; rank < 16; ++rank) Reattach(rank, groups);
+  EXPECT_LT(Grown(), kSlack);
+}
+
+TEST_F(KeptBytesTest, TensorsOfAStallAreCharged) {
+  Form(512);
+  for (uint32_t rank = 0; rank < 512; ++rank) {
+    v1::WorkerMessage message;
+    message.mutable_stall_report()->set_epoch(1);
+    for (int i = 0; i < 64; ++i) {
+      v1::PendingTensor* const pending = message.mutable_stall_report()->add_pending();
+      pending->set_name(absl::StrCat(std::string(500, 'n'), rank * 64 + static_cast<uint32_t>(i)));
+      pending->set_age_ms(120'000);
+    }
+    ASSERT_TRUE(Say(rank, message));
+  }
+  EXPECT_LT(Grown(), Charged() + kSlack);
+  shell_->Advance(absl::Seconds(3), [](const Actions&) {});
+  EXPECT_LT(Grown(), Charged() + kSlack);
+}
+
+}  // namespace
+}  // namespace farandole

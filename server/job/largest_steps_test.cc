@@ -1,0 +1,188 @@
+// What one client that acts as thousands of workers may make of a Step. Tenants take turns on a job loop between Steps,
+// so that none may take long.
+
+#include <ctime>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/job/job.h"
+#include "server/job/script.h"
+#include "server/job/test_shell.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::HasSubstr;
+
+// As many workers as a job may have.
+constexpr uint32_t kSize = 4096;
+// A Step takes less than 50 ms of a processor; another one may be four times as slow.
+constexpr double kMostSeconds = 0.2;
+
+// As long as a name may be, and different from another one at its end only.
+std::string LongName(uint32_t number) {
+  std::string name(512, 'n');
+  const std::string end = absl::StrCat(number);
+  return name.replace(name.size() - end.size(), end.size(), end);
+}
+
+JobOptions Options() {
+  JobOptions options;
+  // The test sends no heartbeats.
+  options.silence_limit = absl::Hours(24);
+  return options;
+}
+
+class LargestStepsTest : public testing::Test {
+ protected:
+  // Measures the Step, whose actions it gives.
+  Actions Step(const Event& event) {
+    const std::clock_t before = std::clock();
+    Actions actions = shell_.Step(event);
+    const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+    longest_ = std::max(longest_, seconds);
+    for (const Output& output : actions.outputs) {
+      const auto* send = std::get_if<Send>(&output);
+      if (send != nullptr && send->message->has_stall_notice()) notice_ = send->message->stall_notice().sentence();
+      if (send != nullptr && send->message->has_stall_inquiry()) inquiry_ = send->message->stall_inquiry().inquiry();
+      sends_ += send != nullptr ? 1 : 0;
+    }
+    return actions;
+  }
+  Actions Say(uint32_t rank, const v1::WorkerMessage& message) {
+    return Step(MessageReceived{streams_[rank], message});
+  }
+  // Takes the ticks that are due within the time.
+  void Pass(absl::Duration duration) {
+    const absl::Time until = shell_.now() + duration;
+    while (shell_.next_tick() <= until) {
+      shell_.Oversleep(std::max(absl::ZeroDuration(), shell_.next_tick() - shell_.now()));
+      Step(Ticked{});
+    }
+  }
+  static v1::WorkerMessage Ready(const std::string& name, v1::OpType op = v1::OP_TYPE_ALLREDUCE) {
+    v1::WorkerMessage message;
+    message.mutable_ready()->set_name(name);
+    message.mutable_ready()->set_op(op);
+    message.mutable_ready()->add_shape(1);
+    return message;
+  }
+  bool IsShort() const { return longest_ < kMostSeconds; }
+  void TearDown() override { RecordProperty("longest_step_us", static_cast<int>(longest_ * 1e6)); }
+
+  TestShell shell_{Options()};
+  std::vector<StreamId> streams_ = shell_.FormEpoch(kSize);
+  double longest_ = 0;
+  std::string notice_;
+  uint64_t inquiry_ = 0;
+  size_t sends_ = 0;
+};
+
+TEST_F(LargestStepsTest, EachRankWaitsForOtherTensors) {
+  const auto report = [this](uint32_t rank) {
+    v1::WorkerMessage message;
+    message.mutable_stall_report()->set_epoch(1);
+    message.mutable_stall_report()->set_inquiry(inquiry_);
+    for (uint32_t i = 0; i < 64; ++i) {
+      v1::PendingTensor* const pending = message.mutable_stall_report()->add_pending();
+      pending->set_name(LongName(rank * 64 + i));
+      pending->set_age_ms(120'000 + i);
+    }
+    Say(rank, message);
+  };
+  report(0);
+  Pass(absl::Seconds(1) / 2);
+  ASSERT_NE(inquiry_, 0u) << "the ranks are asked";
+  for (uint32_t rank = 0; rank < kSize && IsShort(); ++rank) report(rank);
+  EXPECT_LT(longest_, kMostSeconds);
+  EXPECT_THAT(notice_, HasSubstr(" has waited 120")) << "some of them are told all the same";
+}
+
+TEST_F(LargestStepsTest, ARankJoinsWhileAsManyNamesWaitAsMay) {
+  for (uint32_t number = 0; number < JobOptions().max_slots && IsShort(); ++number) Say(0, Ready(LongName(number)));
+  for (uint32_t rank = 1; rank < 1024 && IsShort(); ++rank) Say(rank, Ready("join", v1::OP_TYPE_JOIN));
+  EXPECT_LT(longest_, kMostSeconds);
+}
+
+TEST_F(LargestStepsTest, TheLastRankThatJoinsDecidesManyNames) {
+  constexpr uint32_t kNames = 512;
+  for (uint32_t number = 0; number < kNames; ++number) Say(0, Ready(LongName(number)));
+  for (uint32_t rank = 1; rank < kSize && IsShort(); ++rank) Say(rank, Ready("join", v1::OP_TYPE_JOIN));
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(sends_, kNames * kSize) << "each rank is told of each name";
+  EXPECT_LT(longest_, kMostSeconds);
+}
+
+TEST_F(LargestStepsTest, AllThatLaunchersReadOfWorkersDiffers) {
+  Step(AbortRequested{shell_.NewCall(), "enough", false});
+  longest_ = 0;
+  for (uint32_t first = 0; first < kSize && IsShort(); first += 64) {
+    FlightReported report{shell_.NewCall(), {}};
+    for (uint32_t rank = first; rank < first + 64; ++rank) {
+      v1::FlightRecords* const flight = report.request.add_flights();
+      flight->set_epoch(1);
+      flight->set_rank(rank);
+      for (uint32_t i = 0; i < 512; ++i) {
+        flight->add_names(LongName(rank * 512 + i).substr(400));
+        v1::FlightRecord* const record = flight->add_records();
+        record->set_name(i);
+        record->set_ordinal(1);
+        record->set_state(v1::FlightRecord::ENDED);
+        record->set_ended_after_us(1'000'000 + i);
+      }
+    }
+    Step(report);
+  }
+  const Actions asked = Step(EvidenceRequested{shell_.NewCall(), true});
+  const auto& answer = std::get<v1::DiagnoseResponse>(std::get<Reply>(asked.outputs.back()).message);
+  EXPECT_EQ(answer.waits_size(), 16);
+  EXPECT_EQ(answer.ranks_size(), static_cast<int>(kSize));
+  EXPECT_LT(longest_, kMostSeconds);
+}
+
+TEST(LargestReattachmentTest, GroupsReachedFewRanks) {
+  constexpr uint32_t kRanks = 256;
+  constexpr uint32_t kGroups = 256;
+  TestShell shell(Options());
+  std::vector<StreamId> streams = shell.FormEpoch(kRanks);
+  const auto request = [](uint32_t group) {
+    v1::WorkerMessage message;
+    message.mutable_group_request()->set_epoch(1);
+    message.mutable_group_request()->set_ordinal(group);
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      if (rank != group % kRanks) message.mutable_group_request()->add_ranks(rank);
+    }
+    return message;
+  };
+  for (uint32_t group = 1; group <= kGroups; ++group) {
+    for (const StreamId stream : streams) shell.Step(MessageReceived{stream, request(group)});
+  }
+  shell.Restart([](const Actions&) {});
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    v1::Hello hello;
+    hello.set_job("mnist");
+    hello.set_incarnation(IncarnationOf(absl::StrCat("w", rank)));
+    hello.set_epoch(1);
+    for (uint32_t group = 1; rank == 0 && group <= kGroups; ++group) {
+      hello.add_groups()->set_number(group);
+      *hello.mutable_groups()->rbegin()->mutable_ranks() = request(group).group_request().ranks();
+    }
+    streams[rank] = shell.NewStream();
+    shell.Step(StreamOpened{streams[rank], hello});
+  }
+  for (uint32_t group = kGroups; group > kGroups - 16; --group) {
+    for (const StreamId stream : streams) shell.Step(MessageReceived{stream, request(group)});
+  }
+  shell.Oversleep(shell.next_tick() - shell.now());
+  const std::clock_t before = std::clock();
+  shell.Step(Ticked{});
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, kMostSeconds);
+}
+
+}  // namespace
+}  // namespace farandole

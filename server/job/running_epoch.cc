@@ -36,7 +36,8 @@ RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, StallLimi
       negotiation_(epoch_.number(), MaxSlotsOf(epoch_), reserved.slots + 1, groups_, options.bytes),
       stalls_(epoch_.number(), limits.warning, limits.loss, groups_, negotiation_, *roster_, options.bytes),
       diagnosis_(roster_.get(), &negotiation_, options.measurements, measured),
-      owed_(options.bytes) {}
+      owed_(options.bytes),
+      accusations_(options.bytes) {}
 
 void RunningEpoch::Begin(const std::vector<StreamId>& streams, Effects effects) {
   reserved_ = {kSlotBlock, kGroupBlock};

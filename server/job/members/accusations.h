@@ -1,11 +1,17 @@
 #ifndef FARANDOLE_SERVER_JOB_MEMBERS_ACCUSATIONS_H_
 #define FARANDOLE_SERVER_JOB_MEMBERS_ACCUSATIONS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
+#include "server/bytes/byte_account.h"
 #include "server/job/members/broken_links.h"
 #include "server/job/members/roster.h"
 
@@ -19,6 +25,11 @@ class Accusations {
   // How long to wait for further reports after the first. Sockets that fail for the same reason fail within the time of
   // one retransmission.
   static constexpr absl::Duration kWindow = absl::Milliseconds(500);
+  // Of more reports in this time the first are enough: those whose hosts remain report again in the next epoch.
+  static constexpr size_t kMost = 8192;
+
+  // `bytes`, which may be null, is charged for the reports.
+  explicit Accusations(std::shared_ptr<ByteAccount> bytes) : charge_(std::move(bytes), ByteKind::kReports) {}
 
   void Add(uint32_t accuser, uint32_t accused, const std::string& evidence, absl::Time now);
   // The first claim against a member, "" if there is none.
@@ -37,9 +48,17 @@ class Accusations {
     uint32_t accused;
     std::string evidence;
   };
-  std::string Claim(const std::string& host, const std::vector<Accusation>& said, const Roster& roster) const;
+
+  // Why the host's members are lost. `of_host`: the accusations of which it has one side.
+  static std::string Claim(const Roster& roster, const std::vector<Accusation>& said, const std::vector<bool>& is_open,
+                           const std::vector<size_t>& of_host, const std::string& host);
 
   std::vector<Accusation> said_;
+  // Accuser and accused.
+  absl::flat_hash_set<std::pair<uint32_t, uint32_t>> known_;
+  // The first accusation of each that is accused.
+  absl::flat_hash_map<uint32_t, size_t> first_against_;
+  ByteCharge charge_;
   absl::Time deadline_ = absl::InfiniteFuture();
 };
 

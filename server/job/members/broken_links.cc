@@ -1,20 +1,27 @@
 #include "server/job/members/broken_links.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace farandole {
 
 void BrokenLinks::Add(const std::string& one, const std::string& other, absl::Time now) {
-  for (auto link = last_said_.begin(); link != last_said_.end();) {
-    link = link->second + kForgotten <= now ? last_said_.erase(link) : std::next(link);
-  }
-  last_said_[std::minmax(one, other)] = now;
-  if (last_said_.size() > kMost) {
-    last_said_.erase(std::min_element(last_said_.begin(), last_said_.end(), [](const auto& first, const auto& second) {
-      return first.second < second.second;
-    }));
-  }
+  while (!oldest_first_.empty() && oldest_first_.begin()->first + kForgotten <= now) ForgetOldest();
+  const Link link = std::minmax(one, other);
+  const auto [known, is_new] = last_said_.try_emplace(link, now);
+  if (!is_new) oldest_first_.erase({known->second, link});
+  known->second = now;
+  oldest_first_.emplace(now, link);
+  if (last_said_.size() > kMost) ForgetOldest();
+}
+
+void BrokenLinks::ForgetOldest() {
+  last_said_.erase(oldest_first_.begin()->second);
+  oldest_first_.erase(oldest_first_.begin());
+}
+
+void BrokenLinks::Clear() {
+  last_said_.clear();
+  oldest_first_.clear();
 }
 
 absl::btree_map<std::string, absl::btree_set<std::string>> BrokenLinks::ByHost() const {

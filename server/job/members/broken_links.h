@@ -23,10 +23,15 @@ class BrokenLinks {
   void Add(const std::string& one, const std::string& other, absl::Time now);
   // The hosts at the other ends of each host's broken links.
   absl::btree_map<std::string, absl::btree_set<std::string>> ByHost() const;
-  void Clear() { last_said_.clear(); }
+  void Clear();
 
  private:
-  absl::btree_map<std::pair<std::string, std::string>, absl::Time> last_said_;
+  using Link = std::pair<std::string, std::string>;
+
+  void ForgetOldest();
+
+  absl::btree_map<Link, absl::Time> last_said_;
+  absl::btree_set<std::pair<absl::Time, Link>> oldest_first_;
 };
 
 }  // namespace farandole

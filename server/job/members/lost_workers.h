@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/time/time.h"
 #include "farandole/v1/store.pb.h"
 #include "farandole/v1/types.pb.h"
@@ -18,7 +19,8 @@ namespace farandole {
 // are seen again. Bounded. Owned by its Job, whose record keeps the newest.
 class LostWorkers {
  public:
-  static constexpr size_t kMostKept = 65536;
+  // Twice as many as a job has workers, unless the coordinator's operator lets it have more.
+  static constexpr size_t kMostKept = 8192;
   static constexpr int kMostListed = 1024;
   // In the record, which shares a store batch with that of the members: at most 50 KB.
   static constexpr int kMostRecorded = 128;
@@ -36,8 +38,8 @@ class LostWorkers {
   void Add(const v1::Member& member, const std::string& sentence, bool is_counted, absl::Time now);
   // Its process has ended, or lives: it is forgotten. (Not worth a write of the record: one too many there does no
   // harm.)
-  void Remove(uint32_t launch_index) { losses_.erase(launch_index); }
-  void Clear() { losses_.clear(); }
+  void Remove(uint32_t launch_index);
+  void Clear();
   // Null: it was not lost.
   const Loss* Find(uint32_t launch_index) const;
   v1::ListLostResponse List(absl::Time now) const;
@@ -46,10 +48,11 @@ class LostWorkers {
   void Load(const v1::JobRecord& record, absl::Time now, absl::Duration wall_ahead);
 
  private:
-  // Launch indices, the longest lost first.
-  std::vector<uint32_t> LongestFirst() const;
+  void Put(uint32_t launch_index, Loss loss);
 
   absl::btree_map<uint32_t, Loss> losses_;
+  // Their launch indices, the longest lost first.
+  absl::btree_set<std::pair<absl::Time, uint32_t>> longest_first_;
 };
 
 }  // namespace farandole

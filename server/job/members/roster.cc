@@ -149,20 +149,20 @@ std::string Roster::DescribeAll(const std::vector<uint32_t>& ranks, size_t count
 
 std::string Roster::DescribeLosses(std::vector<Loss> losses) const {
   absl::c_sort(losses, [](const Loss& a, const Loss& b) { return a.rank < b.rank; });
-  // By the first rank that it is true of, in the order of ranks.
+  constexpr size_t kMostClaims = 8;
+  // By the first rank that it is true of, in the order of ranks; each rank may have another one.
   std::vector<std::pair<std::string, std::vector<uint32_t>>> ranks_by_claim;
   for (const Loss& loss : losses) {
     const auto same = absl::c_find_if(ranks_by_claim, [&loss](const auto& entry) { return entry.first == loss.claim; });
     if (same == ranks_by_claim.end()) {
+      if (ranks_by_claim.size() == kMostClaims) continue;
       ranks_by_claim.push_back({loss.claim, {loss.rank}});
     } else {
       same->second.push_back(loss.rank);
     }
   }
-  constexpr size_t kMostClaims = 8;
   std::vector<std::string> sentences;
   for (const auto& [claim, ranks] : ranks_by_claim) {
-    if (sentences.size() == kMostClaims) break;
     sentences.push_back(
         absl::StrCat(DescribeAll(ranks, ranks.size()), ranks.size() == 1 ? " was lost: " : " were each lost: ", claim));
   }

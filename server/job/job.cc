@@ -24,11 +24,13 @@ Actions Job::Step(const Event& event, absl::Time now, absl::Duration wall_ahead)
   return state_->Step(event, now, wall_ahead);
 }
 
-bool Job::HasMeasured() const { return state_->HasMeasured(); }
+bool Job::HasMeasured() const { return !state_->IsDeleted() && state_->parts().measured.IsDue(); }
 
 StoreBatch Job::TakeMeasured() { return state_->TakeMeasured(); }
 
-void Job::HastenMeasured() { state_->HastenMeasured(); }
+void Job::HastenMeasured() {
+  if (RunningEpoch* const run = state_->parts().run.get(); run != nullptr) run->diagnosis().Close();
+}
 
 v1::JobSummary Job::Summary() const { return state_->Summary(); }
 

@@ -52,7 +52,7 @@ v1::GetJobResponse JobParts::ReportMeasured() const {
 }
 
 void JobParts::KeepLast() {
-  run->CloseDiagnosis();
+  run->diagnosis().Close();
   last.stall = run->last_stall();
   last.stalled_at = run->last_stall_at();
   last.negotiation_messages = run->negotiation_messages();

@@ -123,8 +123,7 @@ class RunningEpoch {
   const std::string& last_stall() const { return last_stall_; }
   absl::Time last_stall_at() const { return last_stall_at_; }
   std::vector<v1::WorkerStatus> Workers(absl::Time now) const;
-  const EpochDiagnosis& diagnosis() const { return diagnosis_; }
-  void CloseDiagnosis() { diagnosis_.Close(); }
+  EpochDiagnosis& diagnosis() { return diagnosis_; }
   // Ranks for which others have waited for long, as far as it was told.
   RankSet Missing() const { return stalls_.Missing(); }
 

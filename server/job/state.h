@@ -42,13 +42,10 @@ class Job::State {
     return storage_.Load(rows, now, wall_ahead);
   }
   Actions Step(const Event& event, absl::Time now, absl::Duration wall_ahead);
-  bool HasMeasured() const { return !is_deleted_ && job_.measured.IsDue(); }
   StoreBatch TakeMeasured() {
     return job_.measured.Take(ledger_.now(), job_.run != nullptr, [this] { return job_.ReportMeasured(); });
   }
-  void HastenMeasured() {
-    if (job_.run != nullptr) job_.run->CloseDiagnosis();
-  }
+  JobParts& parts() { return job_; }
   v1::JobSummary Summary() const { return report_.Summary(); }
   bool IsClaimed() const { return admission_.ClaimEnd() != absl::InfiniteFuture(); }
   bool IsDeleted() const { return is_deleted_; }

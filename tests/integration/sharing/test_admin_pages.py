@@ -94,16 +94,8 @@ def test_each_role_sees_the_queue_tenants_tokens_and_audit_that_are_its_own(
     shown = "".join(page.evaluate(texts, f"/api/v1/{name}") for name in ("tokens", "audit", "tenants", "queue"))
     assert "the wall" in shown and not [one for one in secrets if one in shown]
 
-    # A viewer sees what waits, and the quota.
     sign_in_anew(page, http, text_of(viewer), "#/tenants")
-    expect(tenants.get_by_role("row")).to_have_count(2)
-    expect(tenants.get_by_role("link", name="3")).to_have_count(0)
-    require_pages(page, *FOR_ALL)
-    go(page, "Queue")
-    queue.get_by_role("link", name="second").click()
-    expect(page.locator(".headline")).to_contain_text("queued")
-    expect(page.locator(".verdict")).to_contain_text("place 1 of 1")
-    expect(page.get_by_label("Reason")).to_have_count(0)
+    see_as_viewer(page)
     require_refused(page, http, "tokens", "audit")
 
     gate.let_through(1)
@@ -112,6 +104,19 @@ def test_each_role_sees_the_queue_tenants_tokens_and_audit_that_are_its_own(
     first.require_end(0)
     second.require_end(0)
     watched.require_peace(http)
+
+
+def see_as_viewer(page: Page) -> None:
+    """A viewer sees the launches that wait, and the quota."""
+    tenants = page.get_by_role("table", name="Tenants")
+    expect(tenants.get_by_role("row")).to_have_count(2)
+    expect(tenants.get_by_role("link", name="3")).to_have_count(0)
+    require_pages(page, *FOR_ALL)
+    go(page, "Queue")
+    page.get_by_role("table", name="Queue").get_by_role("link", name="second").click()
+    expect(page.locator(".headline")).to_contain_text("queued")
+    expect(page.locator(".verdict")).to_contain_text("place 1 of 1")
+    expect(page.get_by_label("Reason")).to_have_count(0)
 
 
 def see_all(page: Page) -> None:

@@ -1,5 +1,5 @@
-// What one client that acts as thousands of workers may make of a Step. Tenants take turns on a job loop between Steps,
-// so that none may take long.
+// The largest Steps that one client makes which acts as thousands of workers. Tenants take turns on a job loop between
+// Steps, so that none may take long.
 
 #include <ctime>
 #include <string>

@@ -1,4 +1,4 @@
-// What a job keeps for its workers counts as its tenant's bytes, whatever they send.
+// Bytes that a job keeps for its workers count as those of its tenant.
 
 #include <malloc.h>
 

@@ -281,6 +281,27 @@ TEST(TcpTransportConnectTest, WhoCannotReachAPeerSleepsUntilItsDeadline) {
                                                "tcp:127.0.0.1:1: Connection refused"));
 }
 
+TEST_P(TcpTransportTest, TheSetTellsWhatAPeerHasAcknowledged) {
+  std::string out(3 << 20, 'x');
+  std::string in(out.size(), ' ');
+  EXPECT_TRUE(hosts_.sockets(0).Sending().empty());
+  Transfer send = {1, out.data(), out.size()};
+  Transfer receive = {0, in.data(), in.size()};
+  transports_[0]->Send(&send);
+  transports_[1]->Receive(&receive);
+  ASSERT_TRUE(DriveUntil([&] {
+                // The last acknowledgement may come later than the bytes.
+                const std::vector<PeerSending> sending = hosts_.sockets(0).Sending();
+                return receive.complete && sending[0].bytes >= out.size();
+              }).ok());
+  const std::vector<PeerSending> sending = hosts_.sockets(0).Sending();
+  ASSERT_EQ(sending.size(), 1u);
+  EXPECT_EQ(sending[0].peer, 1);
+  EXPECT_GT(sending[0].time, absl::ZeroDuration());
+  ASSERT_EQ(hosts_.sockets(1).Sending().size(), 1u);
+  EXPECT_EQ(hosts_.sockets(1).Sending()[0].peer, 0);
+}
+
 TEST(TcpTransportConnectTest, RanksMeetOverIpv6) {
   if (!PeerPort::Open({"::1"}).ok()) GTEST_SKIP() << "this machine has no ::1";
   TestHosts hosts(2, {"::1"});

@@ -120,7 +120,8 @@ TEST(AnswerLedgerTest, LongAnswersOfATenantHaveABoundInBytes) {
     EXPECT_EQ(ledger->ResponseTo(CallWithKey("k1000")), "") << "the oldest are forgotten";
   }
   size_t bytes = 0;
-  for (const StoreRow& row : ScanAndWait(store.get(), "key/").value()) bytes += row.value.size();
+  const std::vector<StoreRow> rows = ScanAndWait(store.get(), "key/").value();
+  for (const StoreRow& row : rows) bytes += row.value.size();
   EXPECT_LT(bytes, kMaxAnswerBytesKept + (64 << 10));
   EXPECT_GT(bytes, kMaxAnswerBytesKept / 2);
   const auto ledger = AnswerLedger::Load(store.get()).value();

@@ -304,13 +304,13 @@ TEST_F(JobLoopTest, EndedJobsThatAreLookedAtAreChargedAndTheOneThatIsIdleForLong
     EXPECT_LE(small.Tenant("default")->held(BytePool::kKept), limits.tenant_kept / 2);
   }
   EXPECT_GT(small.Tenant("default")->held(BytePool::kKept), 0);
-  // Where others have all the room, a look is refused, and a run goes on from a checkpoint all the same.
-  const ByteCharge others = small.Tenant("default")->Add(ByteKind::kNames, limits.tenant_kept);
+  // Without room for the job a look is refused, and a run goes on from its checkpoint all the same.
+  const ByteCharge all = small.Job("default", key_of(0).job)->Add(ByteKind::kNames, limits.tenant_kept / 2);
   ASSERT_TRUE(loop->Push(key_of(0), JobInspected{4}).ok());
   const absl::Status refused = outputs_.NextReply().status;
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
   EXPECT_THAT(refused.message(), HasSubstr("retry in"));
-  ASSERT_TRUE(loop->Push(key_of(1), FindCheckpointRequested{5, {}}).ok());
+  ASSERT_TRUE(loop->Push(key_of(0), FindCheckpointRequested{5, {}}).ok());
   EXPECT_EQ(outputs_.NextReply().status.code(), absl::StatusCode::kNotFound);
 }
 

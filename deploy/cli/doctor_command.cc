@@ -7,7 +7,6 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/time.h"
 #include "base/version.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/text/text_table.h"
@@ -26,9 +25,6 @@ namespace {
 using doctor::Finding;
 using doctor::Findings;
 using Json = nlohmann::ordered_json;
-
-// Reading metadata takes a Python on a busy machine a second or two.
-constexpr absl::Duration kPythonLimit = absl::Seconds(30);
 
 struct DoctorOptions {
   std::string python = doctor::PythonOf(launcher::OwnProgram());
@@ -53,7 +49,7 @@ Findings LookAtAll(const DoctorOptions& options) {
   for (Findings& part : std::vector<Findings>{
            doctor::CheckMachine(), doctor::CheckLimits(), doctor::CheckStateHome(options.environment.state_home),
            doctor::CheckTransports(), doctor::CheckNetwork(), doctor::CheckSsh(options.environment.variables),
-           doctor::CheckFrameworks(options.python, options.environment.variables, kPythonLimit)}) {
+           doctor::CheckFrameworks(options.python, options.environment.variables, doctor::kPythonLimit)}) {
     for (Finding& finding : part) all.push_back(std::move(finding));
   }
   for (Finding& finding : doctor::CheckSdks(launcher::OwnProgram())) all.push_back(std::move(finding));

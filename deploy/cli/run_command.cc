@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,8 +12,10 @@
 #include "deploy/cli/commands.h"
 #include "deploy/cli/config_file.h"
 #include "deploy/cli/run_job.h"
+#include "deploy/doctor/frameworks.h"
 #include "deploy/launcher/environment/horovod_options.h"
 #include "deploy/launcher/environment/options.h"
+#include "deploy/launcher/process/worker_process.h"
 #include "deploy/launcher/worker_hosts/local_worker_host.h"
 
 namespace farandole {
@@ -28,9 +31,20 @@ absl::Status ReadSettings(CLI::App* run, const launcher::HorovodOptions& options
   return launcher::ApplyHorovodSettings(run, options.config_file, settings);
 }
 
+// Prints it for the Python beside this program.
+void PrintBuild() {
+  const std::vector<std::string> variables = launcher::ReadRunEnvironment().variables;
+  std::vector<std::pair<std::string, std::string>> frameworks;
+  for (const doctor::FrameworkUse& use :
+       doctor::FindUsableFrameworks(doctor::PythonOf(launcher::OwnProgram()), variables, doctor::kPythonLimit)) {
+    frameworks.emplace_back(use.name, use.why_not);
+  }
+  std::fputs(launcher::DescribeBuild(frameworks).c_str(), stdout);
+}
+
 int Run(CLI::App* run, launcher::RunOptions* options) {
   if (options->horovod.check_build) {
-    std::fputs(launcher::DescribeBuild().c_str(), stdout);
+    PrintBuild();
     return 0;
   }
   options->program = run->get_parent()->get_name();

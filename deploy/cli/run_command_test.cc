@@ -59,6 +59,18 @@ TEST_F(RunCommandTest, WorkersAreToldWhereToJoinAndTheTokenIsPrivate) {
   EXPECT_THAT(printed_, AllOf(HasSubstr("[0] at 127.0.0.1:"), HasSubstr("[1] 600\n")));
 }
 
+TEST_F(RunCommandTest, TheBuildTicksTheFrameworksThatPythonHas) {
+  const std::string python = absl::StrCat(state_, "/python3");
+  std::ofstream(python)
+      << "#!/bin/sh\necho python 3.11.2; echo jax 0.10.2; echo tensorflow 2.12.1; echo farandole /x\n";
+  ASSERT_EQ(chmod(python.c_str(), 0700), 0);
+  ASSERT_EQ(Execute(absl::StrCat("PATH=", state_, ":$PATH deploy/cli/farandole run --check-build")), 0) << printed_;
+  EXPECT_THAT(printed_,
+              AllOf(HasSubstr("    [X] JAX\n"), HasSubstr("    [ ] PyTorch (not installed)\n"),
+                    HasSubstr("    [ ] TensorFlow (farandole.tensorflow needs tensorflow from 2.13 on, and this "
+                              "Python has 2.12.1)\n")));
+}
+
 TEST_F(RunCommandTest, NothingSecretIsOnACommandLine) {
   ASSERT_EQ(Run("run -np 1 sh -c 'grep -rlaF -f $FARANDOLE_TOKEN_FILE /proc/[0-9]*/cmdline 2>/dev/null; "
                 "env | grep -F -f $FARANDOLE_TOKEN_FILE; echo searched'"),

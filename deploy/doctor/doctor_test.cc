@@ -3,8 +3,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -93,12 +95,46 @@ TEST(FrameworksTest, AFrameworkThatCannotBeUsedIsNamedWithTheReason) {
   EXPECT_EQ(Find(findings, "tensorflow")->text,
             "farandole.tensorflow needs tensorflow from 2.13 on, and this Python has 2.12.1");
   EXPECT_EQ(Find(findings, "jax"), nullptr);
+  const auto is_of_tensorflow = [](const Finding& finding) { return finding.subject == "tensorflow"; };
+  EXPECT_EQ(std::count_if(findings.begin(), findings.end(), is_of_tensorflow), 1) << "XLA does not matter as well";
   const Findings fine = ReadFrameworks("python3", "python 3.11.2\nmxnet 1.9.1\nnumpy 1.23.5\ntensorflow 2.13.0rc1\n");
   EXPECT_EQ(Find(fine, "mxnet"), nullptr);
-  EXPECT_EQ(Find(fine, "tensorflow"), nullptr);
+  ASSERT_NE(Find(fine, "tensorflow"), nullptr);
+  EXPECT_THAT(Find(fine, "tensorflow")->text, HasSubstr("jit_compile"));
   const Findings young = ReadFrameworks("python3", "python 3.12.1\nmxnet 1.9.1\nnumpy 1.23.5\n");
   ASSERT_NE(Find(young, "mxnet"), nullptr);
   EXPECT_EQ(Find(young, "mxnet")->advice, "use a Python up to 3.11");
+}
+
+TEST(FrameworksTest, KerasAndWhatXlaNeedsAreTold) {
+  const Findings old = ReadFrameworks("python3", "python 3.11.2\ntensorflow 2.15.1\nkeras 2.15.0\n");
+  ASSERT_NE(Find(old, "keras"), nullptr);
+  EXPECT_EQ(Find(old, "keras")->text, "farandole.keras needs keras from 3 on, and this Python has 2.15.0");
+  EXPECT_THAT(Find(old, "keras")->advice, HasSubstr("farandole.tensorflow.keras"));
+  ASSERT_NE(Find(old, "tensorflow"), nullptr);
+  EXPECT_THAT(Find(old, "tensorflow")->text, HasSubstr("jit_compile=True needs tensorflow from 2.21 on"));
+  const Findings fine = ReadFrameworks("python3", "python 3.11.2\ntensorflow 2.21.0\nkeras 3.15.1\ntf-keras 2.21.0\n");
+  EXPECT_EQ(Find(fine, "frameworks")->text, "tensorflow 2.21.0, keras 3.15.1, tf-keras 2.21.0");
+  EXPECT_EQ(Find(fine, "keras"), nullptr);
+  EXPECT_EQ(Find(fine, "tensorflow"), nullptr);
+}
+
+TEST(FrameworksTest, UsableFrameworksAreThoseWhoseModuleCanBeImported) {
+  const auto why_not = [](const std::string& written) {
+    std::map<std::string, std::string> reasons;
+    for (const FrameworkUse& use : ReadUsableFrameworks("python3", written)) reasons[use.name] = use.why_not;
+    return reasons;
+  };
+  const std::string packages =
+      "python 3.11.2\ntorch 2.13.0\ntensorflow 2.19.1\nkeras 2.15.0\nmxnet 1.9.1\nnumpy 2.4.6\n";
+  const auto mixed = why_not(packages + "farandole /x/farandole\n");
+  EXPECT_EQ(mixed.at("PyTorch"), "");
+  EXPECT_EQ(mixed.at("TensorFlow"), "") << "XLA alone does not work";
+  EXPECT_EQ(mixed.at("MXNet"), "farandole.mxnet needs numpy before 1.24, and this Python has 2.4.6");
+  EXPECT_EQ(mixed.at("Keras"), "farandole.keras needs keras from 3 on, and this Python has 2.15.0");
+  EXPECT_EQ(mixed.at("JAX"), "not installed");
+  for (const auto& [name, reason] : why_not(packages)) EXPECT_EQ(reason, "python3 cannot import farandole") << name;
+  for (const auto& [name, reason] : why_not("no such file\n")) EXPECT_EQ(reason, "python3 does not work") << name;
 }
 
 TEST(FrameworksTest, ARealPythonIsAskedWithoutImports) {

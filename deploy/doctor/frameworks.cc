@@ -18,6 +18,7 @@ namespace farandole::doctor {
 namespace {
 
 constexpr char kPython[] = "python";
+constexpr char kModule[] = "";
 constexpr char kInstall[] =
     "pip install farandole's wheel into it, or make install in a checkout and use its .venv/bin/python; --python names "
     "another";
@@ -32,6 +33,7 @@ for name, packages in {
     "torch": ["torch"],
     "tensorflow": ["tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly"],
     "keras": ["keras"],
+    "tf-keras": ["tf-keras"],
     "mxnet": ["mxnet", "mxnet-cu112", "mxnet-mkl"],
     "jax": ["jax"],
     "numpy": ["numpy"],
@@ -63,20 +65,30 @@ using Version = std::vector<int>;
 // A package that Farandole's module for a framework needs in some versions.
 struct Need {
   const char* framework;
+  const char* what;  // needs it; kModule: the module as a whole
   const char* package;
   Version least;
   Version below;  // empty: no bound
   const char* advice;
 };
 
+bool IsOfModule(const Need& need) { return *need.what == '\0'; }
+
 const std::vector<Need>& Needs() {
   static const auto* const needs = new std::vector<Need>{
-      {"tensorflow", "tensorflow", {2, 13}, {}, "pip install 'tensorflow>=2.13'"},
-      {"jax", "jax", {0, 4, 38}, {}, "pip install 'jax>=0.4.38'"},
-      {"mxnet", "mxnet", {1, 9, 1}, {}, "pip install mxnet==1.9.1"},
+      {"tensorflow", kModule, "tensorflow", {2, 13}, {}, "pip install 'tensorflow>=2.13'"},
+      {"jax", kModule, "jax", {0, 4, 38}, {}, "pip install 'jax>=0.4.38'"},
+      {"mxnet", kModule, "mxnet", {1, 9, 1}, {}, "pip install mxnet==1.9.1"},
       // MXNet's last release uses names that these have removed.
-      {"mxnet", "numpy", {}, {1, 24}, "pip install numpy==1.23.5"},
-      {"mxnet", kPython, {}, {3, 12}, "use a Python up to 3.11"},
+      {"mxnet", kModule, "numpy", {}, {1, 24}, "pip install numpy==1.23.5"},
+      {"mxnet", kModule, kPython, {}, {3, 12}, "use a Python up to 3.11"},
+      {"keras", kModule, "keras", {3}, {}, "import farandole.tensorflow.keras, or pip install 'keras>=3'"},
+      {"tensorflow",
+       "an operation of farandole.tensorflow in a function with jit_compile=True",
+       "tensorflow",
+       {2, 21},
+       {},
+       "use jit_compile=False for it, or pip install 'tensorflow>=2.21'"},
   };
   return *needs;
 }
@@ -93,20 +105,37 @@ Version NumbersOf(const std::string& version) {
   return numbers;
 }
 
-// Warns of frameworks that are there, but in a version, or beside one of another package, that cannot be used.
+// The sentence about a need that is not met; empty where it is, or where the framework or the package is not there.
+std::string ProblemOf(const Need& need, const std::string& written) {
+  const std::string found = ValueOf(written, need.package);
+  if (ValueOf(written, need.framework).empty() || found.empty()) return "";
+  const Version version = NumbersOf(found);
+  const bool is_too_new = !need.below.empty() && version >= need.below;
+  if (version >= need.least && !is_too_new) return "";
+  return absl::StrCat(IsOfModule(need) ? absl::StrCat("farandole.", need.framework) : need.what, " needs ",
+                      need.package, is_too_new ? " before " : " from ",
+                      absl::StrJoin(is_too_new ? need.below : need.least, "."), is_too_new ? "" : " on",
+                      ", and this Python has ", found);
+}
+
+// Why the module for a framework cannot be imported, if `python` works and has the package of Farandole.
+std::string WhyNot(const std::string& framework, const std::string& written) {
+  if (ValueOf(written, framework).empty()) return "not installed";
+  for (const Need& need : Needs()) {
+    if (need.framework != framework || !IsOfModule(need)) continue;
+    const std::string problem = ProblemOf(need, written);
+    if (!problem.empty()) return problem;
+  }
+  return "";
+}
+
+// Warns of frameworks that are there, but in a version, or beside one of another package, that cannot be used, or not
+// for all that Farandole does.
 void AddUnusable(const std::string& written, Findings* findings) {
   for (const Need& need : Needs()) {
-    const std::string found = ValueOf(written, need.package);
-    if (ValueOf(written, need.framework).empty() || found.empty()) continue;
-    const Version version = NumbersOf(found);
-    const bool is_too_new = !need.below.empty() && version >= need.below;
-    if (version >= need.least && !is_too_new) continue;
-    findings->push_back(
-        Warn(need.framework,
-             absl::StrCat("farandole.", need.framework, " needs ", need.package, is_too_new ? " before " : " from ",
-                          absl::StrJoin(is_too_new ? need.below : need.least, "."), is_too_new ? "" : " on",
-                          ", and this Python has ", found),
-             need.advice));
+    const std::string problem = ProblemOf(need, written);
+    const bool is_told = !IsOfModule(need) && !WhyNot(need.framework, written).empty();
+    if (!problem.empty() && !is_told) findings->push_back(Warn(need.framework, problem, need.advice));
   }
 }
 
@@ -131,7 +160,7 @@ Findings ReadFrameworks(const std::string& python, const std::string& written) {
   }
   findings.push_back(Ok(kPython, absl::StrCat(version, " (", python, ")")));
   std::vector<std::string> frameworks;
-  for (const char* name : {"torch", "tensorflow", "keras", "mxnet", "jax", "numpy"}) {
+  for (const char* name : {"torch", "tensorflow", "keras", "tf-keras", "mxnet", "jax", "numpy"}) {
     const std::string found = ValueOf(written, name);
     if (!found.empty()) frameworks.push_back(absl::StrCat(name, " ", found));
   }
@@ -159,6 +188,28 @@ Findings CheckFrameworks(const std::string& python, const std::vector<std::strin
   if (!output.ok())
     return {Warn(kPython, std::string(output.status().message()), "install python3, or name one by --python")};
   return ReadFrameworks(python, output->text);
+}
+
+std::vector<FrameworkUse> ReadUsableFrameworks(const std::string& python, const std::string& written) {
+  std::string problem;
+  if (ValueOf(written, kPython).empty()) {
+    problem = absl::StrCat(python, " does not work");
+  } else if (ValueOf(written, "farandole").empty()) {
+    problem = absl::StrCat(python, " cannot import farandole");
+  }
+  std::vector<FrameworkUse> uses;
+  for (const auto& [name, framework] :
+       {std::pair("TensorFlow", "tensorflow"), std::pair("PyTorch", "torch"), std::pair("MXNet", "mxnet"),
+        std::pair("Keras", "keras"), std::pair("JAX", "jax")}) {
+    uses.push_back({name, problem.empty() ? WhyNot(framework, written) : problem});
+  }
+  return uses;
+}
+
+std::vector<FrameworkUse> FindUsableFrameworks(const std::string& python, const std::vector<std::string>& environment,
+                                               absl::Duration limit) {
+  const absl::StatusOr<ProgramOutput> output = RunProgram({python, "-c", kScript}, environment, limit);
+  return ReadUsableFrameworks(python, output.ok() ? output->text : "");
 }
 
 Findings CheckSdks(const std::string& program) {

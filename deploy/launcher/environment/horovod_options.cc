@@ -296,14 +296,13 @@ std::string DescribeWithoutEffect(const HorovodOptions& options) {
                       }));
 }
 
-std::string DescribeBuild() {
-  return absl::StrCat("Farandole v", kVersion, R"(:
-
-Available Frameworks:
-    [X] TensorFlow
-    [X] PyTorch
-    [X] MXNet
-
+std::string DescribeBuild(const std::vector<std::pair<std::string, std::string>>& frameworks) {
+  std::string text = absl::StrCat("Farandole v", kVersion, ":\n\nAvailable Frameworks:\n");
+  for (const auto& [name, why_not] : frameworks) {
+    absl::StrAppend(&text, "    [", why_not.empty() ? "X" : " ", "] ", name,
+                    why_not.empty() ? "" : absl::StrCat(" (", why_not, ")"), "\n");
+  }
+  return absl::StrCat(text, R"(
 Available Controllers:
     [ ] MPI
     [X] Gloo

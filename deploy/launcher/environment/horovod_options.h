@@ -43,9 +43,10 @@ absl::Status ApplyHorovodSettings(CLI::App* run, const std::string& file, const 
 // One sentence about the options that change nothing; "": there are none.
 std::string DescribeWithoutEffect(const HorovodOptions& options);
 
-// The output of `horovodrun --check-build`: which frameworks, controllers and operations this build has. Each has NCCL,
-// which workers find at run time; hvd.nccl_built() says whether a machine has it.
-std::string DescribeBuild();
+// The output of `horovodrun --check-build`: the frameworks, each with the reason why it cannot be used or "", and the
+// controllers and operations that each build has. Workers find NCCL at run time; hvd.nccl_built() says whether a
+// machine has it.
+std::string DescribeBuild(const std::vector<std::pair<std::string, std::string>>& frameworks);
 
 }  // namespace farandole::launcher
 

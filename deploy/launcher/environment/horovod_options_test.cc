@@ -159,8 +159,9 @@ TEST_F(HorovodOptionsTest, OppositesExcludeEachOther) {
 TEST_F(HorovodOptionsTest, BuildIsShownWithoutACommand) {
   ASSERT_EQ(Parse({"-cb"}), "");
   EXPECT_TRUE(options_.horovod.check_build);
-  EXPECT_THAT(DescribeBuild(),
-              AllOf(HasSubstr("[X] PyTorch"), HasSubstr("[X] Gloo"), HasSubstr("[X] NCCL"), HasSubstr("[ ] MPI")));
+  EXPECT_THAT(DescribeBuild({{"PyTorch", ""}, {"MXNet", "not installed"}}),
+              AllOf(HasSubstr("Available Frameworks:\n    [X] PyTorch\n    [ ] MXNet (not installed)\n\n"),
+                    HasSubstr("[X] Gloo"), HasSubstr("[X] NCCL"), HasSubstr("[ ] MPI")));
 }
 
 TEST_F(HorovodOptionsTest, AFilesSettingsCountWhereTheCommandLineSaysNothing) {

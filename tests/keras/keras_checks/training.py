@@ -118,6 +118,27 @@ def passes_are_averaged_and_all_of_them_count(way: str) -> None:
 
 
 @check
+def passes_are_added_up_in_keras_session_of_v1() -> None:
+    """It gives first values to Keras's own variables only, and not to those of the sums."""
+    if not IS_LEGACY:
+        return
+    import tensorflow
+
+    v1 = tensorflow.compat.v1
+    with tensorflow.Graph().as_default():
+        variable = v1.get_variable("v", initializer=[0.0])
+        optimizer = hvd.DistributedOptimizer(keras.optimizers.legacy.SGD(1.0), backward_passes_per_step=2)
+        step = optimizer.apply_gradients([(tensorflow.constant([hvd.rank() + 1.0]), variable)])
+        session = v1.keras.backend.get_session()
+        session.run([v1.global_variables_initializer()])
+        mean = sum(range(1, hvd.size() + 1)) / hvd.size()
+        for number in range(1, 5):
+            session.run(step)
+            found, iterations = session.run([variable, optimizer.iterations])
+            assert found.tolist() == [-2 * mean * (number // 2)] and iterations == number
+
+
+@check
 def gradients_are_combined_by_adasum() -> None:
     """Equal gradients are averaged: all ranks have the same rows."""
     net = compiled(model(), hvd.DistributedOptimizer(keras.optimizers.SGD(0.1), op=hvd.Adasum))

@@ -50,7 +50,12 @@ class LocalGradients:
         if self.passes == 1:
             return step(gradients)
         is_last = self._add(self._dense(gradients))
-        return tf.cond(is_last, lambda: ran(lambda: self._take(step)), lambda: ran(skip))
+
+        def take() -> Any:
+            # With a tensor that waits until the sums are zero: `step` may return none.
+            return self._take(lambda sums: [step(sums), tf.constant(True)])
+
+        return tf.cond(is_last, lambda: ran(take), lambda: ran(skip))
 
     def aggregate(
         self, gradients: Sequence[Any], reduce: Callable[[List[Any]], List[Any]], shows_sums: bool = False

@@ -66,36 +66,24 @@ def test_each_role_sees_the_queue_tenants_tokens_and_audit_that_are_its_own(
     second.expect(WAITS.format("second", 1, 1))
     see_all(page)
 
-    # The tenant's admin sees its own.
     sign_in_anew(page, http, text_of(team.admin), "#/queue")
-    queue = page.get_by_role("table", name="Queue")
-    expect(queue.get_by_role("row")).to_have_count(2)
-    expect(queue).to_contain_text("tenant team runs 1 jobs, its quota is 1")
-    require_pages(page, *FOR_ADMINS)
-    go(page, "Tenants")
-    tenants = page.get_by_role("table", name="Tenants")
-    expect(tenants.get_by_role("row")).to_have_count(2)
-    expect(tenants).to_contain_text("1 of 1, full")
-    go(page, "Tokens")
-    tokens = page.get_by_role("table", name="Tokens")
-    expect(tokens.get_by_role("row")).to_have_count(1 + 3)
-    expect(tokens.get_by_role("row").filter(has_text="the wall")).to_contain_text("viewer")
-    require_clean(page)
-    go(page, "Audit")
-    log = page.get_by_role("table", name="Audit log")
-    expect(log).to_contain_text("AccessService.CreateToken")
-    expect(log).not_to_contain_text("others")
-    expect(page.get_by_role("button", name="denials")).to_have_count(0)
-    require_clean(page)
-    assert page.evaluate(STATUS, "/api/v1/audit?chain=denials") == 403
-    assert page.evaluate(STATUS, "/api/v1/tokens?tenant=default") == 403
+    see_own(page)
     secrets = [text_of(path).rpartition("_")[2] for path in (team.admin, team.launcher, viewer)]
     texts = "async path => (await fetch(path)).text()"
     shown = "".join(page.evaluate(texts, f"/api/v1/{name}") for name in ("tokens", "audit", "tenants", "queue"))
     assert "the wall" in shown and not [one for one in secrets if one in shown]
 
+    # A viewer sees what waits, and the quota.
     sign_in_anew(page, http, text_of(viewer), "#/tenants")
-    see_as_viewer(page)
+    tenants, queue = page.get_by_role("table", name="Tenants"), page.get_by_role("table", name="Queue")
+    expect(tenants.get_by_role("row")).to_have_count(2)
+    expect(tenants.get_by_role("link", name="3")).to_have_count(0)
+    require_pages(page, *FOR_ALL)
+    go(page, "Queue")
+    queue.get_by_role("link", name="second").click()
+    expect(page.locator(".headline")).to_contain_text("queued")
+    expect(page.locator(".verdict")).to_contain_text("place 1 of 1")
+    expect(page.get_by_label("Reason")).to_have_count(0)
     require_refused(page, http, "tokens", "audit")
 
     gate.let_through(1)
@@ -104,19 +92,6 @@ def test_each_role_sees_the_queue_tenants_tokens_and_audit_that_are_its_own(
     first.require_end(0)
     second.require_end(0)
     watched.require_peace(http)
-
-
-def see_as_viewer(page: Page) -> None:
-    """A viewer sees the launches that wait, and the quota."""
-    tenants = page.get_by_role("table", name="Tenants")
-    expect(tenants.get_by_role("row")).to_have_count(2)
-    expect(tenants.get_by_role("link", name="3")).to_have_count(0)
-    require_pages(page, *FOR_ALL)
-    go(page, "Queue")
-    page.get_by_role("table", name="Queue").get_by_role("link", name="second").click()
-    expect(page.locator(".headline")).to_contain_text("queued")
-    expect(page.locator(".verdict")).to_contain_text("place 1 of 1")
-    expect(page.get_by_label("Reason")).to_have_count(0)
 
 
 def see_all(page: Page) -> None:
@@ -160,6 +135,31 @@ def see_all(page: Page) -> None:
     expect(page.get_by_text("There is no line.")).to_be_visible()
     require_clean(page)
     go(page, "Queue")
+
+
+def see_own(page: Page) -> None:
+    """As the tenant's admin."""
+    queue = page.get_by_role("table", name="Queue")
+    expect(queue.get_by_role("row")).to_have_count(2)
+    expect(queue).to_contain_text("tenant team runs 1 jobs, its quota is 1")
+    require_pages(page, *FOR_ADMINS)
+    go(page, "Tenants")
+    tenants = page.get_by_role("table", name="Tenants")
+    expect(tenants.get_by_role("row")).to_have_count(2)
+    expect(tenants).to_contain_text("1 of 1, full")
+    go(page, "Tokens")
+    tokens = page.get_by_role("table", name="Tokens")
+    expect(tokens.get_by_role("row")).to_have_count(1 + 3)
+    expect(tokens.get_by_role("row").filter(has_text="the wall")).to_contain_text("viewer")
+    require_clean(page)
+    go(page, "Audit")
+    log = page.get_by_role("table", name="Audit log")
+    expect(log).to_contain_text("AccessService.CreateToken")
+    expect(log).not_to_contain_text("others")
+    expect(page.get_by_role("button", name="denials")).to_have_count(0)
+    require_clean(page)
+    assert page.evaluate(STATUS, "/api/v1/audit?chain=denials") == 403
+    assert page.evaluate(STATUS, "/api/v1/tokens?tenant=default") == 403
 
 
 def test_the_audit_log_is_read_part_by_part(

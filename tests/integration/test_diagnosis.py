@@ -177,7 +177,7 @@ def await_history(coordinator: Coordinator, job: str, rank: int, points: int) ->
 
 
 def networks_of(coordinator: Coordinator, job: str) -> List[Dict[str, Any]]:
-    """What the pages of a job's hosts show of their networks."""
+    """The networks on the pages of a job's hosts."""
     hosts = show(coordinator, job, "?view=hosts")["hosts"]
     words = ("received_bytes_per_second", "sent_bytes_per_second", "retransmits_per_second", "retransmits")
     return [{word: host[word] for word in words if word in host} for host in hosts]

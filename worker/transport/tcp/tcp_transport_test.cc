@@ -296,8 +296,9 @@ TEST_P(TcpTransportTest, TheSetTellsWhatAPeerHasAcknowledged) {
               }).ok());
   const std::vector<PeerSending> sending = hosts_.sockets(0).Sending();
   ASSERT_EQ(sending.size(), 1u);
+  // The kernel counts the time in ticks of some milliseconds, which may be more than this takes; test_slow_link.py has
+  // a link on which it takes longer.
   EXPECT_EQ(sending[0].peer, 1);
-  EXPECT_GT(sending[0].time, absl::ZeroDuration());
   ASSERT_EQ(hosts_.sockets(1).Sending().size(), 1u);
   EXPECT_EQ(hosts_.sockets(1).Sending()[0].peer, 0);
 }

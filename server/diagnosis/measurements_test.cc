@@ -89,9 +89,9 @@ TEST(MeasurementsTest, TheMemoryIsGivenBackWithTheEpoch) {
     EXPECT_EQ(budget.left(), 1 << 20);
     job.Run(1);
     EXPECT_TRUE(job.measurements().is_kept());
-    // Some 5 kB a rank.
-    EXPECT_LT(budget.left(), (1 << 20) - 8 * 4000);
-    EXPECT_GT(budget.left(), (1 << 20) - 8 * 6000);
+    // Some 4 kB a rank.
+    EXPECT_LT(budget.left(), (1 << 20) - 8 * 3000);
+    EXPECT_GT(budget.left(), (1 << 20) - 8 * 5000);
   }
   EXPECT_EQ(budget.left(), 1 << 20);
 }

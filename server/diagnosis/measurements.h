@@ -38,7 +38,7 @@ struct RankSpan {
 };
 
 // The measurements of an epoch's ranks: the last minute in half seconds, and the sums since the epoch began. Each ten
-// seconds go to the job's history. Pure: times come with the calls. Memory is taken from the budget, some 5 kB a rank,
+// seconds go to the job's history. Pure: times come with the calls. Memory is taken from the budget, some 4 kB a rank,
 // when the first measurement comes; where it is refused, only sums are kept.
 class Measurements {
  public:

@@ -133,6 +133,8 @@ def make_token(coordinator: Coordinator, role: str, directory: pathlib.Path) -> 
 
 def sign_in_anew(page: Page, http: str, token: str, place: str = "") -> None:
     """Without the session of before. The page knows the token's rights on return."""
+    # A page that hears that its session is over goes to the sign-in by itself, which would break off the goto.
+    page.goto("about:blank")
     page.context.clear_cookies()
     page.goto(f"http://{http}/login")
     with page.expect_response(re.compile("/api/v1/rights$")):

@@ -37,7 +37,7 @@ constexpr double kBusy = 0.5;
 
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
-std::string ShowMs(double seconds) { return absl::StrFormat(seconds < 0.01 ? "%.1f ms" : "%.0f ms", 1000 * seconds); }
+std::string ShowMs(double seconds) { return absl::StrFormat("%.*f ms", seconds < 0.01 ? 1 : 0, 1000 * seconds); }
 
 std::string ShowSeconds(double seconds) {
   return seconds < 10 ? absl::StrFormat("%.1f s", seconds) : absl::StrFormat("%.0f s", seconds);

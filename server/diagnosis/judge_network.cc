@@ -23,7 +23,7 @@ constexpr double kBulkBytesAStep = 32 << 10;
 // All of eight hosts.
 constexpr size_t kFewLinks = 56;
 
-std::string Megabytes(double rate) { return absl::StrFormat(rate < 10e6 ? "%.1f MB/s" : "%.0f MB/s", rate / 1e6); }
+std::string Megabytes(double rate) { return absl::StrFormat("%.*f MB/s", rate < 10e6 ? 1 : 0, rate / 1e6); }
 
 }  // namespace
 

@@ -259,6 +259,7 @@ TEST_F(RollUpHistoryTest, WithoutMemoryTheOldestGoes) {
   Begin(1);
   PassAll(10, {100, 300});
   EXPECT_TRUE(history_->Read(1, 0).empty());
+  history_.reset();
 }
 
 TEST_F(RollUpHistoryTest, WhatIsKeptIsWrittenOnce) {
@@ -309,6 +310,7 @@ TEST_F(RollUpHistoryTest, RowsThatFoundNoMemoryStayAndAreClearedWithTheOthers) {
   history_->Clear();
   Keep();
   EXPECT_TRUE(rows_.empty());
+  history_.reset();
 }
 
 TEST_F(RollUpHistoryTest, ARowThatMakesNoSenseIsAnErrorAndGoesWithTheNext) {

@@ -312,6 +312,7 @@ TEST_F(JobLoopTest, EndedJobsThatAreLookedAtAreChargedAndTheOneThatIsIdleForLong
   EXPECT_THAT(refused.message(), HasSubstr("retry in"));
   ASSERT_TRUE(loop->Push(key_of(0), FindCheckpointRequested{5, {}}).ok());
   EXPECT_EQ(outputs_.NextReply().status.code(), absl::StatusCode::kNotFound);
+  loop.reset();
 }
 
 }  // namespace

@@ -6,21 +6,15 @@
 #include "absl/strings/str_cat.h"
 #include "base/steady_time.h"
 #include "server/edge/caller/caller.h"
+#include "server/edge/request_bounds.h"
 #include "server/edge/status.h"
 
 namespace farandole {
 namespace {
 
-constexpr size_t kMaxReasonBytes = 1024;
-constexpr size_t kMaxHostnameBytes = 255;
 constexpr int kMostIndices = 65536;
 // Of a checkpoint's name, in the audit.
 constexpr size_t kMostShown = 256;
-
-absl::Status CheckBytes(absl::string_view field, absl::string_view value, size_t most) {
-  if (value.size() <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", value.size(), " bytes are more than ", most));
-}
 
 absl::Status Check(const v1::AbortJobRequest& request) {
   return CheckBytes("reason", request.reason(), kMaxReasonBytes);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "server/edge/caller/caller.h"
+#include "server/edge/request_bounds.h"
 #include "server/edge/routes/job_routes.h"
 #include "web/form_text.h"
 #include "web/job_json.h"
@@ -21,13 +22,6 @@ using Json = nlohmann::ordered_json;
 constexpr char kAbort[] = "/api/v1/jobs/*/abort";
 constexpr char kCheckpoint[] = "/api/v1/jobs/*/checkpoint";
 constexpr char kDrain[] = "/api/v1/jobs/*/drain";
-constexpr size_t kMaxReasonBytes = 1024;
-constexpr size_t kMaxHostnameBytes = 255;
-
-absl::Status CheckBytes(absl::string_view field, absl::string_view value, size_t most) {
-  if (value.size() <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", value.size(), " bytes are more than ", most));
-}
 
 // The body is the reason. A job in the queue gives its place up.
 void AbortJob(CallRouter* router, const JobRegistry* registry, const HttpRequest& request, const HttpIdentity& identity,

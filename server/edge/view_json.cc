@@ -21,6 +21,8 @@ using Json = nlohmann::ordered_json;
 using Worth = std::function<double(const v1::WorkerStatus&)>;
 
 constexpr size_t kMostCollectives = 64;
+// Without a limit.
+constexpr size_t kMostListed = 100;
 constexpr uint8_t kThirtieths = 30;
 constexpr uint8_t kNotMeasured = 31;
 
@@ -91,9 +93,8 @@ absl::StatusOr<Json> WorkersJson(absl::string_view query, const v1::GetJobRespon
   Json json;
   json["found"] = found.size();
   json["workers"] = Json::array();
-  const size_t first = std::min(NumberIn(query, "offset", 0), found.size());
-  const size_t end = std::min(found.size(), first + std::min(NumberIn(query, "limit", 100), kMostRows));
-  for (size_t i = first; i < end; ++i) json["workers"].push_back(WorkerJson(*found[i]));
+  const RowRange rows = RowsOf(query, found.size(), kMostListed, kMostRows);
+  for (size_t i = rows.first; i < rows.end; ++i) json["workers"].push_back(WorkerJson(*found[i]));
   return json;
 }
 
@@ -165,9 +166,8 @@ Json HostsJson(absl::string_view query, const v1::GetJobResponse& job) {
   Json json;
   json["found"] = order.size();
   json["hosts"] = Json::array();
-  const size_t first = std::min(NumberIn(query, "offset", 0), order.size());
-  const size_t end = std::min(order.size(), first + std::min(NumberIn(query, "limit", 100), kMostRows));
-  for (size_t i = first; i < end; ++i) {
+  const RowRange rows = RowsOf(query, order.size(), kMostListed, kMostRows);
+  for (size_t i = rows.first; i < rows.end; ++i) {
     Json host = sums[order[i]].Show(order[i]);
     if (const auto network = networks.find(order[i]); network != networks.end()) {
       host["received_bytes_per_second"] = std::round(network->second->received_bytes_per_second());
@@ -220,6 +220,11 @@ Json CollectivesJson(const v1::GetJobResponse& job) {
 }
 
 }  // namespace
+
+RowRange RowsOf(absl::string_view query, size_t found, size_t otherwise, size_t most) {
+  const size_t first = std::min(NumberIn(query, "offset", 0), found);
+  return {first, first + std::min({NumberIn(query, "limit", otherwise), most, found - first})};
+}
 
 absl::StatusOr<std::string> ViewJson(absl::string_view view, absl::string_view query, const v1::GetJobResponse& job,
                                      int64_t at_unix_ms) {

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_SERVER_EDGE_VIEW_JSON_H_
 #define FARANDOLE_SERVER_EDGE_VIEW_JSON_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -12,6 +13,14 @@ namespace farandole {
 
 // Rows that one reply has at most.
 inline constexpr size_t kMostRows = 500;
+
+// The rows of a list that "offset" and "limit" of a query choose.
+struct RowRange {
+  size_t first = 0;
+  size_t end = 0;
+};
+// `found`: how many there are. Without a limit there are `otherwise`, and never more than `most`.
+RowRange RowsOf(absl::string_view query, size_t found, size_t otherwise, size_t most);
 
 // The parts of a job that pages of the dashboard show, each within some kilobytes however many ranks it has:
 //   page         the job without its workers: their number by state, its judgement, its history

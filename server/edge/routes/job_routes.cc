@@ -69,15 +69,6 @@ HttpReply FileReply(const std::string& content_type, const std::string& name) {
   return reply;
 }
 
-RowRange RowsOf(const std::string& query, size_t found, size_t otherwise, size_t most) {
-  size_t offset = 0;
-  size_t limit = 0;
-  if (!absl::SimpleAtoi(QueryValue(query, "offset"), &offset)) offset = 0;
-  if (!absl::SimpleAtoi(QueryValue(query, "limit"), &limit)) limit = otherwise;
-  const size_t first = std::min(offset, found);
-  return {first, first + std::min({limit, most, found - first})};
-}
-
 int64_t PaceOfAllJobs(const JobRegistry& registry, const HttpIdentity& identity) {
   return kPaceMessageBytes + kPaceOfListedJob * static_cast<int64_t>(registry.CountKept(identity.tenant));
 }

@@ -30,14 +30,6 @@ HttpReply Reply200(const nlohmann::ordered_json& json);
 // A file that the browser keeps under this name.
 HttpReply FileReply(const std::string& content_type, const std::string& name);
 
-// The rows of a list that "offset" and "limit" of a query choose.
-struct RowRange {
-  size_t first = 0;
-  size_t end = 0;
-};
-// `found`: how many there are. Without a limit there are `otherwise`, and never more than `most`.
-RowRange RowsOf(const std::string& query, size_t found, size_t otherwise, size_t most);
-
 // The cost of a look at all jobs that a caller may see, in bytes of its tenant's pace.
 int64_t PaceOfAllJobs(const JobRegistry& registry, const HttpIdentity& identity);
 

@@ -13,20 +13,12 @@ double SumOf(const Sums& sums) {
 
 }  // namespace
 
-HostLinks::~HostLinks() {
-  if (budget_ != nullptr) budget_->Return(taken_);
-}
-
 HostLinks::Peer* HostLinks::Find(Host* from, uint32_t to) {
   for (Peer& peer : from->peers) {
     if (peer.host == to) return &peer;
   }
   if (from->peers.size() == kMostPeers) return nullptr;
-  constexpr int64_t kBytes = sizeof(Peer);
-  if (budget_ != nullptr) {
-    if (!budget_->Take(kBytes)) return nullptr;
-    taken_ += kBytes;
-  }
+  if (!memory_.Take(sizeof(Peer))) return nullptr;
   from->peers.push_back({to});
   return &from->peers.back();
 }

@@ -31,10 +31,7 @@ class HostLinks {
   };
 
   // `budget`: null where all may be kept; outlives this object.
-  HostLinks(size_t hosts, MemoryBudget* budget) : budget_(budget), hosts_(hosts) {}
-  ~HostLinks();
-  HostLinks(const HostLinks&) = delete;
-  HostLinks& operator=(const HostLinks&) = delete;
+  HostLinks(size_t hosts, MemoryBudget* budget) : memory_(budget), hosts_(hosts) {}
 
   // A heartbeat of that host that is within its bounds.
   void Take(uint32_t host, const v1::Measures& measures, absl::Duration since_began);
@@ -56,8 +53,7 @@ class HostLinks {
   // Null: it is not kept.
   Peer* Find(Host* from, uint32_t to);
 
-  MemoryBudget* const budget_;
-  int64_t taken_ = 0;
+  MemoryShare memory_;
   std::vector<Host> hosts_;
   RecentSlots slots_;
 };

@@ -52,7 +52,7 @@ RankSpan SpanOf(const v1::Heartbeat& heartbeat, int at) {
 
 Measurements::Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, RollUpHistory* history, absl::Time began)
     : hosts_(std::move(hosts)),
-      budget_(budget),
+      memory_(budget),
       history_(history),
       began_(began),
       totals_(hosts_.size()),
@@ -61,17 +61,9 @@ Measurements::Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, Ro
       links_(networks_.size(), budget),
       sections_(hosts_.size(), budget) {}
 
-Measurements::~Measurements() {
-  if (budget_ != nullptr) budget_->Return(taken_);
-}
-
 void Measurements::Open() {
   is_open_ = true;
-  const int64_t bytes = static_cast<int64_t>(size() * (kBuckets * sizeof(Cell) + sizeof(OpenRollUp)));
-  if (budget_ != nullptr) {
-    if (!budget_->Take(bytes)) return;
-    taken_ = bytes;
-  }
+  if (!memory_.Take(static_cast<int64_t>(size() * (kBuckets * sizeof(Cell) + sizeof(OpenRollUp))))) return;
   cells_.resize(size() * kBuckets);
   open_roll_ups_.resize(size());
 }

@@ -65,9 +65,6 @@ class Measurements {
   // `hosts`: by rank, the number of its host. `budget`: null where all may be kept. `history`: the job's, in which this
   // epoch has begun. Both outlive this object.
   Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, RollUpHistory* history, absl::Time began);
-  ~Measurements();
-  Measurements(const Measurements&) = delete;
-  Measurements& operator=(const Measurements&) = delete;
 
   // A heartbeat that is within its bounds.
   void Take(const v1::Heartbeat& heartbeat, absl::Time now);
@@ -119,10 +116,9 @@ class Measurements {
   void AddNetwork(uint32_t host, const v1::Measures& measures);
 
   const std::vector<uint32_t> hosts_;
-  MemoryBudget* const budget_;
+  MemoryShare memory_;
   RollUpHistory* const history_;
   const absl::Time began_;
-  int64_t taken_ = 0;
   bool is_open_ = false;
   std::vector<RankSpan> totals_;
   std::vector<Present> present_;

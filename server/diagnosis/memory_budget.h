@@ -47,6 +47,32 @@ class MemoryBudget {
   std::atomic<int64_t> left_;
 };
 
+// Bytes that one object has taken from a budget. It returns them at its end.
+class MemoryShare {
+ public:
+  // `budget` outlives this object; null: all may be taken.
+  explicit MemoryShare(MemoryBudget* budget) : budget_(budget) {}
+  ~MemoryShare() { Return(taken_); }
+  MemoryShare(const MemoryShare&) = delete;
+  MemoryShare& operator=(const MemoryShare&) = delete;
+
+  // False: so many are not left, and none are taken.
+  bool Take(int64_t bytes) {
+    if (budget_ != nullptr && !budget_->Take(bytes)) return false;
+    taken_ += bytes;
+    return true;
+  }
+  // Of those taken.
+  void Return(int64_t bytes) {
+    if (budget_ != nullptr) budget_->Return(bytes);
+    taken_ -= bytes;
+  }
+
+ private:
+  MemoryBudget* const budget_;
+  int64_t taken_ = 0;
+};
+
 }  // namespace farandole
 
 #endif  // FARANDOLE_SERVER_DIAGNOSIS_MEMORY_BUDGET_H_

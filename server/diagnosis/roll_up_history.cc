@@ -78,10 +78,6 @@ void RollUp::Add(const RollUp& later) {
   tenths = Small(whole);
 }
 
-RollUpHistory::~RollUpHistory() {
-  if (budget_ != nullptr) budget_->Return(bytes());
-}
-
 int64_t RollUpHistory::bytes() const {
   int64_t all = 0;
   for (const int64_t of_level : bytes_) all += of_level;
@@ -183,7 +179,7 @@ void RollUpHistory::Trim() {
 void RollUpHistory::DropOldest(size_t level) {
   const Run& run = levels_[level].front();
   if (run.is_kept) gone_.push_back(KeyOf(level, run));
-  if (budget_ != nullptr) budget_->Return(run.bytes());
+  memory_.Return(run.bytes());
   bytes_[level] -= run.bytes();
   levels_[level].pop_front();
 }
@@ -199,16 +195,16 @@ void RollUpHistory::ForgetEpochs() {
 }
 
 void RollUpHistory::MakeRoom(int64_t bytes) {
-  while (budget_ != nullptr && !budget_->Take(bytes)) {
+  while (!memory_.Take(bytes)) {
     const size_t largest = static_cast<size_t>(std::max_element(bytes_.begin(), bytes_.end()) - bytes_.begin());
     if (levels_[largest].size() < 2) return;
     DropOldest(largest);
   }
-  if (budget_ != nullptr) budget_->Return(bytes);
+  memory_.Return(bytes);
 }
 
 bool RollUpHistory::TakeRoom(size_t level, int64_t bytes) {
-  if (budget_ != nullptr && !budget_->Take(bytes)) return false;
+  if (!memory_.Take(bytes)) return false;
   bytes_[level] += bytes;
   return true;
 }

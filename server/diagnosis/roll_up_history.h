@@ -55,10 +55,7 @@ class RollUpHistory {
   };
 
   // `rows`: what the keys of its rows begin with. `budget` outlives this object; null: all may be kept.
-  RollUpHistory(std::string rows, MemoryBudget* budget) : rows_(std::move(rows)), budget_(budget) {}
-  ~RollUpHistory();
-  RollUpHistory(const RollUpHistory&) = delete;
-  RollUpHistory& operator=(const RollUpHistory&) = delete;
+  RollUpHistory(std::string rows, MemoryBudget* budget) : rows_(std::move(rows)), memory_(budget) {}
 
   // An epoch runs from now on; its number is greater than that of the one before, or the same after a restart of the
   // coordinator. `old_ranks`: of each rank the one that it had in the epoch before, or -1; empty: all are new.
@@ -140,7 +137,7 @@ class RollUpHistory {
   std::map<uint64_t, size_t> Trace(uint64_t epoch, uint32_t rank) const;
 
   const std::string rows_;
-  MemoryBudget* const budget_;
+  MemoryShare memory_;
   std::array<int64_t, kLevels.size()> bytes_ = {};
   std::array<Runs, kLevels.size()> levels_;
   // By level, in tens of seconds since 1970: what is older is in it. Of the finest: behind the last point.

@@ -5,27 +5,16 @@
 
 namespace farandole {
 
-SectionTimes::~SectionTimes() {
-  if (budget_ != nullptr) budget_->Return(taken_);
-}
-
-bool SectionTimes::Grow(size_t bytes) {
-  if (budget_ == nullptr) return true;
-  if (!budget_->Take(static_cast<int64_t>(bytes))) return false;
-  taken_ += static_cast<int64_t>(bytes);
-  return true;
-}
-
 SectionTimes::Section* SectionTimes::Find(const std::string& name) {
   for (Section& section : sections_) {
     if (section.name == name) return &section;
   }
   if (sections_.size() == kMostSections) return nullptr;
   if (steps_.empty()) {
-    if (!Grow(ranks_ * sizeof(steps_[0]))) return nullptr;
+    if (!memory_.Take(static_cast<int64_t>(ranks_ * sizeof(steps_[0])))) return nullptr;
     steps_.resize(ranks_);
   }
-  if (!Grow(ranks_ * sizeof(Seconds4))) return nullptr;
+  if (!memory_.Take(static_cast<int64_t>(ranks_ * sizeof(Seconds4)))) return nullptr;
   sections_.push_back({name, std::vector<Seconds4>(ranks_)});
   return &sections_.back();
 }

@@ -22,10 +22,7 @@ class SectionTimes {
   static constexpr size_t kMostSections = 32;
 
   // `budget`: null where all may be kept; outlives this object.
-  SectionTimes(size_t ranks, MemoryBudget* budget) : ranks_(ranks), budget_(budget) {}
-  ~SectionTimes();
-  SectionTimes(const SectionTimes&) = delete;
-  SectionTimes& operator=(const SectionTimes&) = delete;
+  SectionTimes(size_t ranks, MemoryBudget* budget) : ranks_(ranks), memory_(budget) {}
 
   // A heartbeat that is within its bounds.
   void Take(const v1::Heartbeat& heartbeat, absl::Duration since_began);
@@ -48,11 +45,9 @@ class SectionTimes {
   };
   // Null: it is not kept.
   Section* Find(const std::string& name);
-  bool Grow(size_t bytes);
 
   const size_t ranks_;
-  MemoryBudget* const budget_;
-  int64_t taken_ = 0;
+  MemoryShare memory_;
   RecentSlots slots_;
   std::vector<Section> sections_;
   // By rank, from the first section on.

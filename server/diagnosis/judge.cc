@@ -15,8 +15,6 @@
 namespace farandole {
 namespace {
 
-// Fewer steps say nothing about what is steady.
-constexpr uint64_t kLeastSteps = 10;
 // So many half seconds, and standard errors, are no chance, for any number of ranks that are looked at again and again.
 constexpr int kLeastBuckets = 8;
 constexpr double kCertain = 6;

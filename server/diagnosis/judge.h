@@ -29,6 +29,9 @@ enum class Cause {
   kWholeJob,
 };
 
+// Fewer steps say nothing about what is steady.
+inline constexpr uint64_t kLeastSteps = 10;
+
 // "slow compute", "late", "skipped", "slow network", "whole job".
 const char* CauseName(Cause cause);
 

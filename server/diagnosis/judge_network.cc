@@ -12,7 +12,6 @@
 namespace farandole {
 namespace {
 
-constexpr uint64_t kLeastSteps = 10;
 // Of a host's network that stands out, and of one in which none does.
 constexpr double kLeastHostShare = 0.15;
 constexpr double kLeastShareOfAll = 0.4;

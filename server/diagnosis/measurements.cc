@@ -20,8 +20,6 @@ uint16_t Thousandths(double part, double whole) {
   return whole > 0 ? static_cast<uint16_t>(std::clamp(1000 * part / whole + 0.5, 0.0, 65535.0)) : 0;
 }
 
-uint16_t Small(uint64_t number) { return static_cast<uint16_t>(std::min<uint64_t>(number, 65535)); }
-
 void Accumulate(const RankSpan& span, RankSpan* sum) {
   sum->seconds += span.seconds;
   sum->waited += span.waited;
@@ -107,8 +105,8 @@ void Measurements::Add(uint32_t rank, const RankSpan& span, absl::Time now) {
   cell.cpu += static_cast<float>(span.cpu);
   cell.alone += static_cast<float>(span.alone);
   cell.silent = std::max(cell.silent, static_cast<float>(span.silent));
-  cell.steps = Small(cell.steps + span.steps);
-  cell.last_steps = Small(cell.last_steps + span.last_steps);
+  cell.steps = Saturated(cell.steps + span.steps);
+  cell.last_steps = Saturated(cell.last_steps + span.last_steps);
 }
 
 Measurements::Cell& Measurements::CellOf(uint32_t rank, int64_t bucket) {
@@ -134,7 +132,7 @@ void Measurements::Close() {
   for (size_t rank = 0; rank < size(); ++rank) {
     const OpenRollUp open = std::exchange(open_roll_ups_[rank], OpenRollUp());
     const RankSpan& sum = open.sum;
-    over[rank] = {Small(static_cast<uint64_t>(10 * sum.seconds + 0.5)),
+    over[rank] = {Saturated(static_cast<uint64_t>(10 * sum.seconds + 0.5)),
                   Thousandths(sum.waited_for_others(), sum.seconds),
                   Thousandths(open.most_waited, 1),
                   Thousandths(sum.waited_in_batch, sum.seconds),

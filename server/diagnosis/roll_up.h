@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_SERVER_DIAGNOSIS_ROLL_UP_H_
 #define FARANDOLE_SERVER_DIAGNOSIS_ROLL_UP_H_
 
+#include <algorithm>
 #include <cstdint>
 
 namespace farandole {
@@ -21,6 +22,8 @@ struct RollUp {
   // Puts later seconds of the same rank to these.
   void Add(const RollUp& later);
 };
+// The number, or the greatest that a roll-up's field can have.
+inline uint16_t Saturated(uint64_t number) { return static_cast<uint16_t>(std::min<uint64_t>(number, 65535)); }
 static_assert(sizeof(RollUp) == 16, "rows of the store have 16 bytes for each");
 
 }  // namespace farandole

@@ -31,8 +31,6 @@ struct Head {
   int64_t until = 0;
 };
 
-uint16_t Small(uint64_t number) { return static_cast<uint16_t>(std::min<uint64_t>(number, 65535)); }
-
 absl::Status Unreadable(const StoreRow& row) {
   return absl::DataLossError(absl::StrCat("row ", row.key, " is not of what ranks have done"));
 }
@@ -55,9 +53,9 @@ RollUp WholeJob(absl::Span<const RollUp> ranks) {
     whole.steps = std::max(whole.steps, rank.steps);
   }
   if (count == 0) return whole;
-  whole.waited = Small((waited + count / 2) / count);
-  whole.transfer = Small((transfer + count / 2) / count);
-  whole.cpu = Small((cpu + count / 2) / count);
+  whole.waited = Saturated((waited + count / 2) / count);
+  whole.transfer = Saturated((transfer + count / 2) / count);
+  whole.cpu = Saturated((cpu + count / 2) / count);
   return whole;
 }
 
@@ -75,7 +73,7 @@ void RollUp::Add(const RollUp& later) {
   most_waited = std::max(most_waited, later.most_waited);
   most_transfer = std::max(most_transfer, later.most_transfer);
   steps += later.steps;
-  tenths = Small(whole);
+  tenths = Saturated(whole);
 }
 
 int64_t RollUpHistory::bytes() const {
@@ -345,14 +343,16 @@ absl::Status RollUpHistory::LoadRow(const StoreRow& row) {
   }
   if (parts.size() != 3 || !absl::SimpleAtoi(parts[0], &level)) return Unreadable(row);
   if (level < 0 || level >= static_cast<int>(kLevels.size())) return Unreadable(row);
-  return LoadRun(static_cast<size_t>(level), row);
+  int64_t first = 0;
+  if (!absl::SimpleAtoi(parts[1], &epoch) || !absl::SimpleAtoi(parts[2], &first)) return Unreadable(row);
+  return LoadRun(static_cast<size_t>(level), epoch, first, row);
 }
 
-absl::Status RollUpHistory::LoadRun(size_t level, const StoreRow& row) {
-  const std::vector<std::string> parts = absl::StrSplit(absl::StripPrefix(row.key, rows_), '/');
+absl::Status RollUpHistory::LoadRun(size_t level, uint64_t epoch, int64_t first, const StoreRow& row) {
   Run run;
+  run.epoch = epoch;
+  run.first = first;
   Head head;
-  if (!absl::SimpleAtoi(parts[1], &run.epoch) || !absl::SimpleAtoi(parts[2], &run.first)) return Unreadable(row);
   if (row.value.size() < sizeof(head)) return Unreadable(row);
   std::memcpy(&head, row.value.data(), sizeof(head));
   const size_t bytes = row.value.size() - sizeof(head);

@@ -130,7 +130,7 @@ class RollUpHistory {
   std::string KeyOfLinks(uint64_t epoch) const;
   std::string RowOf(size_t level, const Run& run) const;
   absl::Status LoadRow(const StoreRow& row);
-  absl::Status LoadRun(size_t level, const StoreRow& row);
+  absl::Status LoadRun(size_t level, uint64_t epoch, int64_t first, const StoreRow& row);
   // In tens of seconds since 1970: what is older is read at this level, and what is newer at the finer one.
   int64_t Boundary(size_t level) const;
   // By epoch, the rank that this one was there.

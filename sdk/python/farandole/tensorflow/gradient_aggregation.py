@@ -33,9 +33,10 @@ class _Aggregation:
         allreduce_func: AllreduceFunction,
         sparse_as_dense: bool,
         average_aggregated_gradients: bool,
-        process_set: ProcessSet,
-        scale_local_gradients: bool,
+        process_set: ProcessSet = global_process_set,
+        scale_local_gradients: bool = True,
     ) -> None:
+        """`allreduce_func`: as AllreduceFunction. ValueError: backward_passes_per_step is not above 0."""
         if backward_passes_per_step <= 0:
             raise ValueError("backward_passes_per_step must be > 0")
         self.backward_passes_per_step = backward_passes_per_step
@@ -140,25 +141,6 @@ class LocalGradientAggregationHelperEager(_Aggregation):
     compute_gradients() returns the sums up to now."""
 
     _shows_sums = True
-
-    def __init__(
-        self,
-        backward_passes_per_step: int,
-        allreduce_func: AllreduceFunction,
-        sparse_as_dense: bool,
-        average_aggregated_gradients: bool,
-        process_set: ProcessSet = global_process_set,
-        scale_local_gradients: bool = True,
-    ) -> None:
-        """See LocalGradientAggregationHelper."""
-        super().__init__(
-            backward_passes_per_step,
-            allreduce_func,
-            sparse_as_dense,
-            average_aggregated_gradients,
-            process_set,
-            scale_local_gradients,
-        )
 
     @property
     def locally_aggregated_grads(self) -> Dict[int, Any]:

@@ -48,20 +48,23 @@ def _run_iterations_in_turn(graph: Any) -> None:
         context = context.outer_context
 
 
+def _count(graph: Any, key: str) -> int:
+    """How many ops of this key the graph has, with the one that is made now."""
+    counts = _names.setdefault(graph, {})
+    counts[key] = counts.get(key, 0) + 1
+    return counts[key]
+
+
 def _name_from_place(graph: Any, kind: str) -> str:
     """A name that all ranks give the op: the function's, without the number of the trace, and the op's count in it."""
     function = re.sub(r"_\d+$", "", getattr(graph, "name", "graph"))
-    counts = _names.setdefault(graph, {})
-    counts[kind] = counts.get(kind, 0) + 1
-    return f"{function}/{kind}.{counts[kind]}"
+    return f"{function}/{kind}.{_count(graph, kind)}"
 
 
 def _only_in(graph: Any, name: str) -> str:
     """The name, with a number if the graph has an op of this name already."""
-    counts = _names.setdefault(graph, {})
-    key = f"name {name}"
-    counts[key] = counts.get(key, 0) + 1
-    return name if counts[key] == 1 else f"{name}#{counts[key]}"
+    count = _count(graph, f"name {name}")
+    return name if count == 1 else f"{name}#{count}"
 
 
 def _functions(attributes: Any) -> Iterator[str]:

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { show } from "./address";
 import { act, askJson, pathOf, type Job, type Timeline, type WantedCheckpoint } from "./api";
-import { useAsking } from "./asking";
+import { useAsking, useChange } from "./asking";
 import { Confirmed } from "./confirm";
 import { ago, clock, count, plural } from "./format";
 import { askStacks } from "./hang";
@@ -41,15 +41,13 @@ function StacksNow({ tenant, name }: JobProps): JSX.Element {
 
 function TimelineActions({ tenant, name, job }: JobProps & { job: Job }): JSX.Element {
   const [turn, setTurn] = useState(0);
-  const [said, setSaid] = useState("");
+  const { said, make } = useChange();
   const loaded = useLoad<Timeline>(`${tenant}/${name}/timeline/${turn}`, () => askJson(pathOf(tenant, name, "timeline")), hasChanged(tenant, name));
   const record = async (is: "on" | "off"): Promise<void> => {
-    try {
+    await make(async () => {
       const done = await act<{ sentence: string }>(tenant, name, "timeline", { record: is });
-      setSaid(`${done.sentence}.`);
-    } catch (refusal) {
-      setSaid((refusal as Error).message);
-    }
+      return `${done.sentence}.`;
+    });
     setTurn((before) => before + 1);
   };
   const runs = job.state === "running" || job.state === "forming";
@@ -87,22 +85,18 @@ function stateOf(timeline: Timeline, runs: boolean): string {
 }
 
 function CheckpointNow({ tenant, name, job }: JobProps & { job: Job }): JSX.Element {
-  const [said, setSaid] = useState("");
+  const { said, make } = useChange();
   const loaded = useLoad<{ may_request: boolean }>(`${tenant}/${name}/checkpoint`, () => askJson(pathOf(tenant, name, "checkpoint")), () => false);
-  const request = async (): Promise<void> => {
-    try {
-      await act<WantedCheckpoint>(tenant, name, "checkpoint");
-      setSaid("The program is asked for a checkpoint.");
-    } catch (refusal) {
-      setSaid((refusal as Error).message);
-    }
+  const request = async (): Promise<string> => {
+    await act<WantedCheckpoint>(tenant, name, "checkpoint");
+    return "The program is asked for a checkpoint.";
   };
   const runs = job.state === "running" || job.state === "forming";
   const wanted = job.wanted_checkpoint;
   return (
     <div class="actions">
       {runs && loaded.value?.may_request && (
-        <Confirmed name="Checkpoint now" onConfirm={() => void request()}
+        <Confirmed name="Checkpoint now" onConfirm={() => void make(request)}
           question="The program is asked to write a checkpoint at its next step, and goes on." />
       )}
       {wanted ? <span class="remark">{wishOf(wanted, job.at_unix_ms)}</span> : runs && <span class="remark">nobody has asked for a checkpoint; the program must call hvd.checkpoint_requested()</span>}

@@ -1,5 +1,25 @@
-// A question to a job's ranks at the press of a button, with a line about how it goes.
+// What is done at the press of a button, with a line about how it goes.
 import { useState } from "preact/hooks";
+
+export interface Change {
+  // What came of the last change, or why it was refused; empty before the first.
+  readonly said: string;
+  // `change` makes it, and says what came of it. It throws a refusal. `meanwhile`: the line until then.
+  readonly make: (change: () => Promise<string>, meanwhile?: string) => Promise<void>;
+}
+
+export function useChange(): Change {
+  const [said, setSaid] = useState("");
+  const make = async (change: () => Promise<string>, meanwhile?: string): Promise<void> => {
+    if (meanwhile !== undefined) setSaid(meanwhile);
+    try {
+      setSaid(await change());
+    } catch (refusal) {
+      setSaid((refusal as Error).message);
+    }
+  };
+  return { said, make };
+}
 
 export interface Asking {
   // That they are asked, that they have answered, or why not; empty before the first question.
@@ -7,17 +27,12 @@ export interface Asking {
   readonly ask: () => void;
 }
 
-// `question` asks, and takes the answers into the view. It throws a refusal.
+// A question to a job's ranks. `question` asks, and takes the answers into the view. It throws a refusal.
 export function useAsking(question: () => Promise<void>): Asking {
-  const [said, setSaid] = useState("");
-  const ask = async (): Promise<void> => {
-    setSaid("The ranks are asked; they have 4 s.");
-    try {
-      await question();
-      setSaid("The ranks have answered.");
-    } catch (refusal) {
-      setSaid((refusal as Error).message);
-    }
+  const { said, make } = useChange();
+  const ask = async (): Promise<string> => {
+    await question();
+    return "The ranks have answered.";
   };
-  return { said, ask: () => void ask() };
+  return { said, ask: () => void make(ask, "The ranks are asked; they have 4 s.") };
 }

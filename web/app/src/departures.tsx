@@ -1,31 +1,13 @@
 // Buttons that end a job, or have workers of an elastic one leave, for callers whose token allows it.
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
 import { act, type Host, type Job, type Worker } from "./api";
+import { useChange } from "./asking";
 import { Reasoned } from "./confirm";
 import { plural } from "./format";
 import type { JobProps } from "./job";
 import { useRights } from "./rights";
 
 type OfJob = Pick<JobProps, "tenant" | "name"> & { readonly job: Job };
-
-interface Change {
-  // What came of the last change, or why it was refused; empty before the first.
-  readonly said: string;
-  readonly make: (change: () => Promise<string>) => void;
-}
-
-function useChange(): Change {
-  const [said, setSaid] = useState("");
-  const make = async (change: () => Promise<string>): Promise<void> => {
-    try {
-      setSaid(await change());
-    } catch (refusal) {
-      setSaid((refusal as Error).message);
-    }
-  };
-  return { said, make: (change) => void make(change) };
-}
 
 export function EndJob({ tenant, name, job }: OfJob): JSX.Element | null {
   const rights = useRights();
@@ -41,7 +23,7 @@ export function EndJob({ tenant, name, job }: OfJob): JSX.Element | null {
       <h2 id="end-title">End it</h2>
       <div class="actions">
         {isOffered && (
-          <Reasoned name="End the job" onConfirm={(reason) => make(() => end(reason))}
+          <Reasoned name="End the job" onConfirm={(reason) => void make(() => end(reason))}
             question={`${plural(job.size, "worker")} will end with the reason that you give, and the job has failed. Checkpoints stay.`} />
         )}
         <p role="status">{said}</p>
@@ -70,7 +52,7 @@ function Drain({ tenant, name, job, what, question, isLive, query }: DrainProps)
   };
   return (
     <div class="actions">
-      {isOffered && <Reasoned name={`Drain this ${what}`} question={question} onConfirm={(reason) => make(() => drain(reason))} />}
+      {isOffered && <Reasoned name={`Drain this ${what}`} question={question} onConfirm={(reason) => void make(() => drain(reason))} />}
       <p role="status">{said}</p>
     </div>
   );

@@ -2,20 +2,20 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { act, type Job } from "./api";
+import { useChange } from "./asking";
 import { useRights } from "./rights";
 
 export function GiveUp({ job }: { job: Job }): JSX.Element | null {
   const rights = useRights();
   const [reason, setReason] = useState("");
-  const [answer, setAnswer] = useState("");
-  const send = async (event: Event): Promise<void> => {
+  const { said, make } = useChange();
+  const giveUp = async (): Promise<string> => {
+    await act(job.tenant, job.job, "abort", {}, reason);
+    return "It has given its place up.";
+  };
+  const send = (event: Event): void => {
     event.preventDefault();
-    try {
-      await act(job.tenant, job.job, "abort", {}, reason);
-      setAnswer("It has given its place up.");
-    } catch (refusal) {
-      setAnswer(String((refusal as Error).message));
-    }
+    void make(giveUp);
   };
   if (!rights?.may_end_jobs) return null;
   return (
@@ -25,7 +25,7 @@ export function GiveUp({ job }: { job: Job }): JSX.Element | null {
         <input required maxLength={256} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
       </label>{" "}
       <button type="submit">Give up its place</button>
-      <p role="status">{answer}</p>
+      <p role="status">{said}</p>
     </form>
   );
 }

@@ -64,18 +64,29 @@ def factor_of(bits: int) -> float:
     return struct.unpack("=d", struct.pack("=q", bits))[0]
 
 
-Totals = Callable[[List[Any]], Sequence[Any]]
+Reduction = Callable[[List[Any]], Sequence[Any]]
 
 
 def gradients_of_extrema(
-    given: Sequence[Any], found: Sequence[Any], upstream: Sequence[Any], factor: float, total: Totals
+    given: List[Any],
+    found: Sequence[Any],
+    upstream: Sequence[Any],
+    factors: Tuple[float, float],
+    extrema: Reduction,
+    total: Reduction,
 ) -> List[Any]:
     """Of tensors whose extrema over the ranks are `found`: the ranks that have an extremum share its gradient, the sum of
-    all ranks' `upstream`, times the factor. `total` sums tensors over the ranks."""
+    all ranks' `upstream`, times both factors, those before and behind the reduction. `extrema` and `total` reduce tensors
+    over the ranks, to the extrema and to sums."""
+    prescale, postscale = factors
+    if factors != (1.0, 1.0):
+        # To the bit as the op has compared them: rounding would hide which rank has the extremum.
+        given = [each * tf.cast(prescale, each.dtype) for each in given]
+        found = extrema(given)
     have = [tf.cast(tf.equal(mine, extremum), extremum.dtype) for mine, extremum in zip(given, found)]
     sums = total([*upstream, *have])
     return [
-        mask * gradient / count * tf.cast(factor, mask.dtype)
+        mask * gradient / count * tf.cast(prescale * postscale, mask.dtype)
         for mask, gradient, count in zip(have, sums[: len(have)], sums[len(have) :])
     ]
 
@@ -295,16 +306,13 @@ def _adjoint(operation: str, given: List[Any], shapes: List[Shape], attributes: 
 
 def _adjoint_of_extrema(given: List[Any], found: List[Any], upstream: List[Any], attributes: Attributes) -> List[Any]:
     plain = {key: attributes[key] for key in ("tensor_name", "process_set_id")}
-    prescale, postscale = factor_of(attributes["prescale_bits"]), factor_of(attributes["postscale_bits"])
-    if (prescale, postscale) != (1.0, 1.0):
-        given = [each * tf.cast(prescale, each.dtype) for each in given]
-        own = {**plain, "tensor_name": f"{plain['tensor_name']}.extremum", "reduce_op": attributes["reduce_op"]}
-        found = _bind("allreduce", given, own)
+    own = {**plain, "tensor_name": f"{plain['tensor_name']}.extremum", "reduce_op": attributes["reduce_op"]}
     return gradients_of_extrema(
         given,
         found,
         upstream,
-        prescale * postscale,
+        (factor_of(attributes["prescale_bits"]), factor_of(attributes["postscale_bits"])),
+        lambda tensors: _bind("allreduce", tensors, own),
         lambda tensors: _bind("allreduce", tensors, {**plain, "reduce_op": Sum}),
     )
 

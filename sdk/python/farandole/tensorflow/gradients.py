@@ -37,14 +37,13 @@ def _reduced(op: Any, tensors: Sequence[Any], reduce_op: int, suffix: str) -> Li
 
 
 def _of_extrema(op: Any, gradients: Sequence[Any]) -> List[Any]:
-    prescale, postscale = factor_of(op.get_attr("prescale_bits")), factor_of(op.get_attr("postscale_bits"))
-    given, found = list(op.inputs), list(op.outputs)
-    if (prescale, postscale) != (1.0, 1.0):
-        # To the bit as the op has compared them: rounding would hide which rank has the extremum.
-        given = [each * tf.cast(prescale, each.dtype) for each in given]
-        found = _reduced(op, given, op.get_attr("reduce_op"), ".extremum")
     return gradients_of_extrema(
-        given, found, gradients, prescale * postscale, lambda tensors: _reduced(op, tensors, Sum, "")
+        list(op.inputs),
+        list(op.outputs),
+        gradients,
+        (factor_of(op.get_attr("prescale_bits")), factor_of(op.get_attr("postscale_bits"))),
+        lambda tensors: _reduced(op, tensors, op.get_attr("reduce_op"), ".extremum"),
+        lambda tensors: _reduced(op, tensors, Sum, ""),
     )
 
 

@@ -1,6 +1,7 @@
 // The largest Steps that one client makes which acts as thousands of workers. Tenants take turns on a job loop between
 // Steps, so that none may take long.
 
+#include <algorithm>
 #include <ctime>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/job/job.h"
+#include "server/job/members/accusations.h"
 #include "server/job/script.h"
 #include "server/job/test_shell.h"
 
@@ -31,6 +33,14 @@ std::string LongName(uint32_t number) {
   return name.replace(name.size() - end.size(), end.size(), end);
 }
 
+// Time of a processor that it takes.
+template <typename Function>
+double SecondsOf(const Function& function) {
+  const std::clock_t before = std::clock();
+  function();
+  return static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+}
+
 JobOptions Options() {
   JobOptions options;
   // The test sends no heartbeats.
@@ -42,10 +52,8 @@ class LargestStepsTest : public testing::Test {
  protected:
   // Measures the Step, whose actions it gives.
   Actions Step(const Event& event) {
-    const std::clock_t before = std::clock();
-    Actions actions = shell_.Step(event);
-    const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
-    longest_ = std::max(longest_, seconds);
+    Actions actions;
+    longest_ = std::max(longest_, SecondsOf([&] { actions = shell_.Step(event); }));
     for (const Output& output : actions.outputs) {
       const auto* send = std::get_if<Send>(&output);
       if (send != nullptr && send->message->has_stall_notice()) notice_ = send->message->stall_notice().sentence();
@@ -179,9 +187,30 @@ TEST(LargestReattachmentTest, GroupsReachedFewRanks) {
     for (const StreamId stream : streams) shell.Step(MessageReceived{stream, request(group)});
   }
   shell.Oversleep(shell.next_tick() - shell.now());
-  const std::clock_t before = std::clock();
-  shell.Step(Ticked{});
-  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, kMostSeconds);
+  EXPECT_LT(SecondsOf([&] { shell.Step(Ticked{}); }), kMostSeconds);
+}
+
+TEST(LargestAccusationsTest, ThousandsOfHostsHaveBrokenLinks) {
+  v1::Epoch epoch;
+  for (uint32_t rank = 0; rank < kSize; ++rank) {
+    v1::Member* const member = epoch.add_members();
+    member->set_host_id(absl::StrCat(std::string(120, 'h'), rank));
+    member->set_incarnation(IncarnationOf(absl::StrCat("w", rank)));
+  }
+  const Roster roster(epoch, absl::Seconds(3));
+  Accusations accusations(nullptr);
+  BrokenLinks links;
+  double longest = 0;
+  const auto measure = [&longest](const auto& step) { longest = std::max(longest, SecondsOf(step)); };
+  for (uint32_t distance = 1; distance <= 4; ++distance) {
+    for (uint32_t rank = 0; rank < kSize; ++rank)
+      measure([&] { accusations.Add(rank, (rank + distance) % kSize, std::string(400, 'e'), absl::UnixEpoch()); });
+  }
+  std::vector<Roster::Loss> losses;
+  measure([&] { losses = accusations.Judge(roster, &links, absl::UnixEpoch()); });
+  EXPECT_GT(losses.size(), 1000u);
+  measure([&] { EXPECT_NE(roster.DescribeLosses(losses), ""); });
+  EXPECT_LT(longest, kMostSeconds);
 }
 
 }  // namespace

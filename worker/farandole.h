@@ -239,11 +239,9 @@ FARANDOLE_EXPORT int farandole_prove(const char* label, const void* bytes, int64
  * among their calls. Blocks; `interrupted` as above. Group 0, all ranks, is always there. INVALID_ARGUMENT  ranks not
  * ascending or out of range, or other ranks asked for another group (both named) */
 FARANDOLE_EXPORT int farandole_add_group(const int32_t* ranks, int32_t count, int32_t* group, int (*interrupted)(void));
-/* Ends a group; collective as add. INVALID_ARGUMENT: group 0, or not known. FAILED_PRECONDITION: submissions of it are
- * pending. */
+/* Ends a group; collective as add. INVALID_ARGUMENT: group 0 or unknown. FAILED_PRECONDITION: it has pending calls. */
 FARANDOLE_EXPORT int farandole_remove_group(int32_t group, int (*interrupted)(void));
-/* This worker's position in the group, -1 if it is not in it; the group's size. -FARANDOLE_NOT_FOUND - 1 if the group
- * is not known. */
+/* This worker's position in the group, or -1; the group's size. -FARANDOLE_NOT_FOUND - 1 for an unknown group. */
 FARANDOLE_EXPORT int farandole_group_rank(int32_t group);
 FARANDOLE_EXPORT int farandole_group_size(int32_t group);
 
@@ -251,13 +249,15 @@ FARANDOLE_EXPORT int farandole_group_size(int32_t group);
 
 /* A handle: > 0; negative: minus an error code, and nothing was submitted. It stays valid until farandole_release.
  *
- * With `wait_ms` 0 a call returns at once. Else it waits as farandole_wait does, before it returns the handle, complete
- * or not: that is faster for a caller that would wait anyway, since the calling thread does the work from the start.
+ * With `wait_ms` 0 a call returns at once. With FARANDOLE_BRIEFLY it awaits the other ranks for 50 us where that has
+ * paid of late: a result that is there on return saves waking a thread. Else it waits as farandole_wait does before it
+ * returns the handle, complete or not: faster for a caller that would wait anyway, since its own thread does the work.
  *
  * `name` identifies the tensor on all ranks of the group; NULL or "": unnamed, paired in the order of submission.
  * A name may be pending once at a time in a group (INVALID_ARGUMENT else). Errors that only the ranks together can see
  * (disagreement: INVALID_ARGUMENT; a dead peer: ABORTED) come from the wait. `shape` has `ndim` numbers of elements;
  * NULL with ndim 0 is a scalar. At most 32 dimensions. `name`, `shape` and `splits` are read during the call only. */
+#define FARANDOLE_BRIEFLY INT64_MIN
 typedef int64_t farandole_handle;
 
 /* output = postscale * reduce over ranks (prescale * input), added in the order of ranks, so that results are equal to

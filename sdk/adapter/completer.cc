@@ -75,7 +75,7 @@ std::unique_ptr<Call> Completer::StartLocked(std::unique_ptr<Call> call) {
     return call;
   }
   // The lock is held over the submission, so that the thread, when it sees a completion, finds the call here.
-  if (!call->Submit(0)) return call;
+  if (!call->Submit(FARANDOLE_BRIEFLY) || call->IsComplete()) return call;
   pending_.push_back(std::move(call));
   submitted_.notify_one();
   return nullptr;

@@ -14,9 +14,10 @@
 
 namespace farandole::adapter {
 
-// Runs the calls that a framework makes in the process: submits them without waiting, and has one thread of its own
-// deliver completions, in the order in which they come. Calls of one operation, name and group, as the iterations of a
-// loop make them, run one after the other: the library has a name pending once. Lives as long as the process.
+// Runs the calls that a framework makes in the process: submits them, and has one thread of its own deliver
+// completions, in the order in which they come. A call that is complete on submission is delivered by its caller. Calls
+// of one operation, name and group, as the iterations of a loop make them, run one after the other: the library has a
+// name pending once. Lives as long as the process.
 class Completer {
  public:
   static Completer& Get();

@@ -85,6 +85,7 @@ farandole_handle Submit(Request request, int64_t wait_ms) {
   return WithWorker<farandole_handle>(-FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
     if (absl::Status placed = PlaceOnGpu(worker, &request); !placed.ok()) return Handle(placed);
     if (wait_ms == 0) return Handle(worker.engine().Submit(request));
+    if (wait_ms == FARANDOLE_BRIEFLY) return Handle(worker.engine().SubmitAndGlance(request));
     farandole_handle handle = 0;
     const absl::Status status =
         worker.engine().SubmitAndWait(request, Nanoseconds(wait_ms), /*release=*/false, &handle).status();

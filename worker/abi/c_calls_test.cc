@@ -86,8 +86,10 @@ TEST(CCallsTest, AnAllreduceThatIsWrongIsToldSoBeforeInit) {
     const int code = farandole_allreduce_now("t", &value, output, &shape, ndim, dtype, op, 1, 1, group, -1, &handle);
     EXPECT_EQ(handle, 0);
     const std::string error = farandole_last_error();
-    EXPECT_EQ(farandole_allreduce("t", &value, output, &shape, ndim, dtype, op, 1, 1, group, 0), -code);
-    EXPECT_EQ(farandole_last_error(), error) << "both calls tell the same";
+    for (const int64_t wait_ms : {int64_t{0}, FARANDOLE_BRIEFLY}) {
+      EXPECT_EQ(farandole_allreduce("t", &value, output, &shape, ndim, dtype, op, 1, 1, group, wait_ms), -code);
+      EXPECT_EQ(farandole_last_error(), error) << "all calls tell the same";
+    }
     return code;
   };
   EXPECT_EQ(submit(99, FARANDOLE_SUM, 0, &value, 1), FARANDOLE_INVALID_ARGUMENT);
@@ -107,7 +109,8 @@ TEST(CCallsTest, AThreadHearsOfWhatOthersHaveSubmitted) {
   for (uint64_t round = 0; round < 100; ++round) {
     farandole_handle handle = 0;
     std::thread submitting([&] {
-      handle = farandole_allreduce("t", &value, &value, &shape, 1, FARANDOLE_F32, FARANDOLE_SUM, 1, 1, 0, 0);
+      const int64_t wait_ms = round % 2 == 0 ? 0 : FARANDOLE_BRIEFLY;
+      handle = farandole_allreduce("t", &value, &value, &shape, 1, FARANDOLE_F32, FARANDOLE_SUM, 1, 1, 0, wait_ms);
     });
     EXPECT_EQ(farandole_wait_for_completion(&completions, -1), FARANDOLE_OK);
     EXPECT_EQ(completions, round + 1);

@@ -116,6 +116,15 @@ absl::StatusOr<bool> Engine::SubmitAndWait(const Request& request, int64_t limit
   return DriveAndLeave(*submitted, limit_ns, release, handle);
 }
 
+absl::StatusOr<int64_t> Engine::SubmitAndGlance(const Request& request) {
+  if (table_.pending() > 0 || cork_.is_in() || !glance_.IsWanted(request)) return Submit(request);
+  int64_t handle = 0;
+  const absl::StatusOr<bool> complete = SubmitAndWait(request, Glance::kNs, /*release=*/false, &handle);
+  if (handle == 0) return complete.status();
+  glance_.Note(!complete.ok() || *complete);
+  return handle;
+}
+
 bool Engine::RepeatAndWait(const NamedAllreduce& call, int64_t limit_ns, int64_t* handle,
                            absl::StatusOr<bool>* complete) {
   if (!table_.MayRepeat(call) || !role_.try_lock()) return false;

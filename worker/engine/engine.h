@@ -20,6 +20,7 @@
 #include "worker/engine/cork.h"
 #include "worker/engine/cpu_move.h"
 #include "worker/engine/engine_options.h"
+#include "worker/engine/glance.h"
 #include "worker/engine/submissions/submission_table.h"
 #include "worker/measure/last_arrivals.h"
 #include "worker/measure/rank_meter.h"
@@ -45,14 +46,15 @@ class Engine {
   absl::StatusOr<int64_t> Submit(const Request& request);
   // Submits and waits at once; saves waking the data thread. `*handle` is 0 if nothing was accepted.
   absl::StatusOr<bool> SubmitAndWait(const Request& request, int64_t limit_ns, bool release, int64_t* handle);
-  // The same with `release`, of an allreduce that repeats the one which has met the other ranks' in the rendezvous
-  // last. False: this one goes the general way, and nothing was submitted.
+  // Submits for a caller that does not wait, and looks for the other ranks first where that pays (Glance).
+  absl::StatusOr<int64_t> SubmitAndGlance(const Request& request);
+  // As SubmitAndWait with `release`, of an allreduce that repeats the one which has met the other ranks' in the
+  // rendezvous last. False: this one goes the general way, and nothing was submitted.
   bool RepeatAndWait(const NamedAllreduce& call, int64_t limit_ns, int64_t* handle, absl::StatusOr<bool>* complete);
   // Waits at most `limit_ns` (negative: without limit) and gives whether the submission is complete, or its error.
   // `release` forgets a complete one. INVALID_ARGUMENT: no such handle.
   absl::StatusOr<bool> Wait(int64_t handle, int64_t limit_ns, bool release);
-  // Waits at most `limit_ns` (negative: without limit) until the number of completed submissions differs from `seen`.
-  // Returns that number.
+  // Waits, as long as Wait, until the number of completed submissions is not `seen`, and returns it.
   uint64_t WaitForCompletion(uint64_t seen, int64_t limit_ns);
   void Release(int64_t handle) { table_.Release(handle); }
   bool IsKnown(int64_t handle);
@@ -160,6 +162,7 @@ class Engine {
   BatchRunner batch_;
   Cork cork_;
 
+  Glance glance_;
   std::atomic<bool> attends_always_{false};
   std::atomic<bool> is_ending_{false};
   std::atomic<bool> aborted_{false};

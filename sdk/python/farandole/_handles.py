@@ -12,6 +12,9 @@ _borrowed: Dict[int, List[Any]] = {}
 
 _CELL = ffi.typeof("farandole_handle[1]")
 
+# At hand for each submission.
+_new = object.__new__
+
 
 def cell() -> Any:
     """Where a submission writes its handle; 0 until then. A signal's handler may raise, or submit something itself, before
@@ -220,8 +223,10 @@ class Handle:
     @classmethod
     def of_submitted(cls, handles: List[int], memory: Any, output: Any) -> "Handle":
         """Of one submission, in a list, that writes `output` where it lies, in the host's memory."""
-        made = cls.__new__(cls)  # __init__ would take as long as the rest
-        made._ids, made._memory, made._output = handles, memory, output
+        made = _new(cls)  # __init__ would take as long as the rest
+        made._ids = handles
+        made._memory = memory
+        made._output = output
         made._collect = made._error = made._streams = None
         made._done = False
         return made
@@ -268,7 +273,14 @@ class Handle:
         """
         if not self._done:
             if self._streams is None and self._collect is None and len(self._ids) == 1:
-                self._settle_one(self._ids[0])
+                # As _settle(_await()), of one submission whose output lies where it was given: the usual case.
+                code = lib.farandole_wait(self._ids[0], SURFACE_MS)
+                if code == STILL_PENDING:
+                    code = wait(self._ids[0])
+                if not self._done:  # otherwise another thread has released it meanwhile
+                    self._error, self._done = None if code == OK else failure(code), True
+                    lib.farandole_release(self._ids[0])
+                    self._memory = None
             elif self._streams is None:
                 self._settle(self._await())
             else:
@@ -288,16 +300,6 @@ class Handle:
             if code != OK and error is None:
                 error = failure(code)
         return error
-
-    def _settle_one(self, handle: int) -> None:
-        """As _settle(_await()), of one submission whose output lies where it was given: the usual case, in a third of the
-        time."""
-        code = wait(handle)
-        if self._done:  # another thread has released it meanwhile
-            return
-        self._error, self._done = None if code == OK else failure(code), True
-        lib.farandole_release(handle)
-        self._memory = None
 
     def _settle(self, error: Optional[BaseException]) -> None:
         with self._collecting:

@@ -200,19 +200,17 @@ def _submit(
 ) -> Handle:
     """Submits an allreduce, by the shortest way where these tensors can go it."""
     output = tensor if in_place else _empty_like(tensor)
-    if told_streams and _handles.has_stream():
-        output = None
+    if output is None or (told_streams and _handles.has_stream()):
+        return _ops.allreduce(adapter, tensor, in_place, name, op, prescale, postscale, process_set)
     encoded = _ops.encode_name(name) if name else None
-    code: Optional[int] = None
     submitted: List[int] = []
     _handles.sweep()
     try:
-        if output is not None:
-            group = process_set.process_set_id
-            group = group_of(process_set) if group is None else group
-            code = _allreduce_async(tensor, output, _DTYPES, encoded, op, prescale, postscale, group, submitted)
+        group = process_set.process_set_id
+        group = group_of(process_set) if group is None else group
+        code = _allreduce_async(tensor, output, _DTYPES, encoded, op, prescale, postscale, group, submitted)
         if code == 0:
-            return Handle.of_submitted(submitted, (tensor, output), output)
+            return Handle.of_submitted(submitted, output if in_place else (tensor, output), output)
     except BaseException as error:
         _handles.rescue(submitted, (tensor, output))
         _ops.explain(error, prescale, postscale, process_set)

@@ -7,6 +7,7 @@ has passed or failed; it ends at its first failure, and so do the others, by its
     farandole run -np 2 python tests/python/harness.py numpy_ops,state DIRECTORY
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -14,7 +15,9 @@ import pathlib
 import subprocess
 import sys
 import traceback
+import types
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -126,6 +129,22 @@ def expect_error(kind: type, call: Callable[[], Any], *words: str) -> None:
             assert word in str(error), f"{word!r} is not in: {error}"
         return
     raise AssertionError(f"no {kind.__name__}")
+
+
+@contextlib.contextmanager
+def noted_sections() -> Iterator[List[str]]:
+    """The sections of the program that begin and end within it: "[NAME" and "]". The library does not see them."""
+    from farandole import _sections  # here, since the processes that only collect tests have none
+
+    seen: List[str] = []
+
+    def begin(name: bytes) -> int:
+        seen.append(f"[{name.decode()}")
+        return 1
+
+    noting = types.SimpleNamespace(farandole_section_begin=begin, farandole_section_end=lambda _: seen.append("]"))
+    with mock.patch.object(_sections, "lib", noting):
+        yield seen
 
 
 class Checks:

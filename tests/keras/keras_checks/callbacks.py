@@ -2,10 +2,10 @@
 
 import pathlib
 import tempfile
-from typing import Any
+from typing import Any, List
 
 import numpy
-from harness import Checks, expect_error
+from harness import Checks, expect_error, noted_sections
 
 from keras_checks.chosen import hvd, keras
 from keras_checks.training import STEPS, assert_close, batch, compiled, model, own, sgd, train
@@ -53,6 +53,40 @@ def registered_variables_stay_each_ranks_own() -> None:
     of_all = weights_of_all(net)
     assert all((a[2] == of_all[0][2]).all() for a in of_all)
     assert hvd.size() == 1 or (of_all[0][0] != of_all[1][0]).any()
+
+
+class Events(keras.callbacks.Callback):
+    """Notes what fit() does."""
+
+    def __init__(self, seen: List[str]) -> None:
+        super().__init__()
+        self.seen = seen
+        self.fails = False
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self.seen.append("batch")
+        if self.fails:
+            raise KeyError("the program's own")
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.seen.append("epoch")
+
+
+@check
+def training_and_validation_are_sections_of_the_program() -> None:
+    net = compiled(model(), hvd.DistributedOptimizer(sgd()))
+    inputs, targets = own(0)
+    with noted_sections() as seen:
+        events = Events(seen)
+        callbacks = [hvd.callbacks.BroadcastGlobalVariablesCallback(0), events]
+        net.fit(inputs, targets, validation_data=(inputs, targets), verbose=0, callbacks=callbacks)
+        assert seen == ["[train", "batch", "]", "[validation", "]", "epoch"], seen
+        del seen[:]
+        events.fails = True
+        expect_error(KeyError, lambda: net.fit(inputs, targets, verbose=0, callbacks=callbacks), "the program's own")
+        events.fails = False
+        net.fit(inputs, targets, verbose=0, callbacks=callbacks)
+        assert seen == ["[train", "batch", "]", "[train", "batch", "]", "epoch"], seen
 
 
 class Metrics(keras.callbacks.Callback):

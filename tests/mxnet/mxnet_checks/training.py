@@ -6,7 +6,7 @@ from typing import Any, Dict, Tuple
 import farandole.mxnet as hvd
 import mxnet as mx
 import numpy
-from harness import Checks
+from harness import Checks, noted_sections
 
 check = Checks()
 
@@ -194,3 +194,16 @@ def an_optimizers_attributes_are_the_wrapped_ones() -> None:
     assert again.unwrap().rescale_grad == 1.0
     trainer = hvd.DistributedTrainer(make_net(0).collect_params(), optimizer)
     assert trainer.learning_rate == 0.25 and inner.rescale_grad == 1.0
+
+
+@check
+def a_step_of_the_trainer_is_a_section_of_the_program() -> None:
+    net = make_net(0)
+    trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 0.05})
+    inputs, targets = batch()
+    with noted_sections() as seen:
+        with mx.autograd.record():
+            loss = mx.gluon.loss.L2Loss()(net(inputs), targets)
+        loss.backward()
+        trainer.step(len(inputs))
+    assert seen == ["[step", "]"], seen

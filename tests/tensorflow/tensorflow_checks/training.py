@@ -5,7 +5,7 @@ from typing import Any, List
 import farandole.tensorflow as hvd
 import numpy
 import tensorflow as tf
-from harness import Checks, expect_error
+from harness import Checks, expect_error, noted_sections
 
 from tensorflow_checks.compiled import COMPILES
 
@@ -240,3 +240,19 @@ def wrong_arguments_are_named() -> None:
     )
     expect_error(ValueError, lambda: hvd.SyncBatchNormalization(fused=True), "fused")
     expect_error(RuntimeError, lambda: hvd.broadcast_global_variables(0), "eager")
+
+
+@check
+def an_eager_backward_pass_is_a_section_of_the_program() -> None:
+    weight = tf.Variable(2.0)
+
+    def gradient() -> Any:
+        with tf.GradientTape() as tape:
+            loss = weight * weight
+        return hvd.DistributedGradientTape(tape).gradient(loss, weight)
+
+    with noted_sections() as seen:
+        assert float(gradient()) == 4.0
+        assert seen == ["[backward", "]"], seen
+        assert float(tf.function(gradient)()) == 4.0
+        assert seen == ["[backward", "]"], "a graph is no section: it runs its ops as they are ready"

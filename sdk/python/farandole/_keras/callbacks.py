@@ -11,11 +11,15 @@ from .. import objects
 from ..basics import rank, size
 from ..reduce_ops import Min
 from . import derived, models
+from .fit_sections import FitSections
 
 
 class BroadcastGlobalVariables:
     """Gives the root's weights, and the state of its optimizer, to all ranks: before the first step where all ranks' models are
-    built by then, else after it."""
+    built by then, else after it.
+
+    It marks two sections of the program, by which the diagnosis says where a slow rank loses its time: "train", the
+    batches of a training, and "validation"."""
 
     broadcast: models.Broadcast
     model: Any
@@ -26,6 +30,7 @@ class BroadcastGlobalVariables:
         self.root_rank = root_rank
         self.broadcast_done = False
         self._local: List[Any] = []
+        self._sections = FitSections()
 
     def register_local_var(self, var: Any) -> None:
         """This variable, and what the optimizer keeps for it, stay each rank's own."""
@@ -34,6 +39,7 @@ class BroadcastGlobalVariables:
     def on_train_begin(self, logs: Any = None) -> None:
         """All ranks are here. ValueError: the optimizer is one that ranks would apply differently."""
         del logs
+        self._sections.end()
         derived.check_scaling(self.model.optimizer)
         if self.broadcast_done:
             return
@@ -41,11 +47,32 @@ class BroadcastGlobalVariables:
         if hvd.allreduce(built, op=Min, name="BroadcastGlobalVariablesCallback"):
             self._give()
 
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        """The section "train" begins."""
+        del batch, logs
+        self._sections.begin("train")
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """The first step has built what was not there."""
         del batch, logs
+        self._sections.end()
         if not self.broadcast_done:
             self._give()
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        """The section "validation" begins."""
+        del logs
+        self._sections.begin("validation")
+
+    def on_test_end(self, logs: Any = None) -> None:
+        """It ends."""
+        del logs
+        self._sections.end()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """No section is open."""
+        del logs
+        self._sections.end()
 
     def _give(self) -> None:
         models.bring_back(self.model)

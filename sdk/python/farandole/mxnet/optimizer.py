@@ -10,6 +10,7 @@ from typing import Any, List, Optional, Sequence, Type
 import mxnet as mx
 
 from .. import _ops
+from .._sections import section
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Sum
 from .compression import Compression, Compressor
@@ -106,6 +107,12 @@ class DistributedTrainer(mx.gluon.Trainer):
     @_scale.setter
     def _scale(self, scale: float) -> None:
         self._own_scale = scale
+
+    def step(self, batch_size: int, ignore_stale_grad: bool = False) -> None:
+        """As gluon.Trainer.step, with the gradients of all ranks. It is the section "step" of the program
+        (docs/diagnosis.md); MXNet may do its work later."""
+        with section("step"):
+            super().step(batch_size, ignore_stale_grad)
 
     def _allreduce_grads(self) -> None:
         """Of gluon.Trainer: called in step(), and by allreduce_grads()."""

@@ -1,9 +1,11 @@
 """GradientTape whose gradients are those of all ranks."""
 
+import contextlib
 from typing import Any, Iterable, List, Optional, Tuple, Type
 
 import tensorflow as tf
 
+from .._sections import section
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Average
 from .compression import Compression
@@ -30,9 +32,11 @@ class _DistributedTape:
         unconnected_gradients: Any = tf.UnconnectedGradients.NONE,
         use_generic_names: bool = False,
     ) -> Any:
-        """As tf.GradientTape.gradient, reduced over the ranks."""
+        """As tf.GradientTape.gradient, reduced over the ranks. In eager code it is the section "backward" of the program
+        (docs/diagnosis.md)."""
         del use_generic_names
-        own = super().gradient(target, sources, output_gradients, unconnected_gradients)  # type: ignore[misc]
+        with section("backward") if tf.executing_eagerly() else contextlib.nullcontext():
+            own = super().gradient(target, sources, output_gradients, unconnected_gradients)  # type: ignore[misc]
         flat = tf.nest.flatten(own)
         return tf.nest.pack_sequence_as(
             own, self._exchange.reduce(flat, tf.nest.flatten(sources)), expand_composites=False

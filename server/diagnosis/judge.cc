@@ -226,35 +226,64 @@ void Judge::BlameSkipped(Diagnosis* diagnosis) const {
 }
 
 void Judge::JudgeRanks(Diagnosis* diagnosis) const {
+  std::vector<double> own;
+  for (const Row& row : rows_) own.push_back(row.own);
+  const MediansBeside medians(std::move(own));
+  std::vector<Suspect> suspects;
+  double percent = 0;
   for (const Row& row : rows_) {
-    if (row.gap >= kLeastShare) JudgeRank(row, diagnosis);
+    if (row.gap < kLeastShare) continue;
+    const std::optional<Suspect> suspect = SuspectOf(row, medians.Without(row.own));
+    if (!suspect.has_value()) continue;
+    percent += PercentOf(row);
+    suspects.push_back(*suspect);
   }
+  // Half of all ranks may be suspects; for each of them all sections and the whole history are read.
+  std::stable_sort(suspects.begin(), suspects.end(),
+                   [](const Suspect& a, const Suspect& b) { return a.row->gap > b.row->gap; });
+  if (suspects.size() > kMostSuspects) suspects.resize(kMostSuspects);
+  if (suspects.empty()) return;
+  std::vector<uint32_t> ranks;
+  for (const Row& row : rows_) ranks.push_back(row.rank);
+  const SectionMedians sections(measured_.sections(), ranks);
   // Several slow ranks share what the others wait.
-  double gaps = 0;
-  for (const Blocker& blocker : diagnosis->blockers) gaps += blocker.percent;
   const double most = 100 * SharesOf().waited;
-  if (gaps <= most || gaps <= 0) return;
-  for (Blocker& blocker : diagnosis->blockers) blocker.percent *= most / gaps;
+  const double part = percent > most && percent > 0 ? most / percent : 1;
+  for (const Suspect& suspect : suspects) {
+    Blocker blocker = BlockerOf(suspect);
+    NameSection(*suspect.row, sections, &blocker);
+    blocker.percent *= part;
+    diagnosis->blockers.push_back(std::move(blocker));
+  }
 }
 
-void Judge::JudgeRank(const Row& row, Diagnosis* diagnosis) const {
+std::optional<Judge::Suspect> Judge::SuspectOf(const Row& row, double median) const {
   const Spread spread = SpreadOf(row.rank);
   const double step = steps_ > 0 ? seconds_ / static_cast<double>(steps_) : seconds_;
   const bool is_certain = steps_ >= kLeastSteps && spread.buckets >= kLeastBuckets && spread.certainty >= kCertain;
   const bool pauses = spread.longest_pause >= std::max(kLeastPause, step);
-  if (!is_certain && !pauses) return;
-  const double median = MedianOwnBeside(row.rank);
-  if (row.own - median < kLeastOwnPart * row.gap) return;
+  if (!is_certain && !pauses) return std::nullopt;
+  if (row.own - median < kLeastOwnPart * row.gap) return std::nullopt;
   const bool is_steady = is_certain && !(pauses && spread.paused_share >= kMostlyPauses);
-  const double busy = is_steady || around_.gpu_busy(row.rank).has_value() ? Busy(row) : spread.paused_busy;
+  return Suspect{&row, median, spread.paused_busy, is_steady};
+}
+
+double Judge::PercentOf(const Row& row) const {
+  return 100 * row.gap * static_cast<double>(rows_.size() - 1) / static_cast<double>(rows_.size());
+}
+
+Blocker Judge::BlockerOf(const Suspect& suspect) const {
+  const Row& row = *suspect.row;
+  const bool uses_row = suspect.is_steady || around_.gpu_busy(row.rank).has_value();
+  const double busy = uses_row ? Busy(row) : suspect.paused_busy;
   Blocker blocker;
   blocker.rank = row.rank;
-  blocker.cause = is_steady && busy >= kBusy ? Cause::kSlowCompute : Cause::kLate;
+  blocker.cause = suspect.is_steady && busy >= kBusy ? Cause::kSlowCompute : Cause::kLate;
   blocker.steps = steps_;
   blocker.last_steps = std::min(row.span.last_steps, steps_);
   blocker.lost_seconds_a_minute = 60 * row.gap;
-  blocker.percent = 100 * row.gap * static_cast<double>(rows_.size() - 1) / static_cast<double>(rows_.size());
-  blocker.own_ratio = median > 0 ? row.own / median : 0;
+  blocker.percent = PercentOf(row);
+  blocker.own_ratio = suspect.median > 0 ? row.own / suspect.median : 0;
   blocker.since = OnsetOfGap(row.rank);
   blocker.sentence =
       absl::StrCat(around_.name_rank(row.rank), " was last in ", blocker.last_steps, " of the last ", blocker.steps,
@@ -262,31 +291,19 @@ void Judge::JudgeRank(const Row& row, Diagnosis* diagnosis) const {
                    absl::StrFormat("%.1f s a minute for it", blocker.lost_seconds_a_minute), "; its own time is ",
                    absl::StrFormat("%.1f x the %s", blocker.own_ratio, rows_.size() == 2 ? "other's" : "median"), ", ",
                    Activity(row, busy), ": ", CauseName(blocker.cause),
-                   blocker.cause == Cause::kLate ? absl::StrCat(", ", Excuse(row, busy, is_steady)) : "");
-  NameSection(row, &blocker);
-  diagnosis->blockers.push_back(std::move(blocker));
+                   blocker.cause == Cause::kLate ? absl::StrCat(", ", Excuse(row, busy, suspect.is_steady)) : "");
+  return blocker;
 }
 
 // The section in which the rank spends more than the others, by at least half of what they wait for it.
-void Judge::NameSection(const Row& row, Blocker* blocker) const {
-  const SectionTimes& sections = measured_.sections();
-  double greatest = steps_ > 0 ? kExplains * row.gap * seconds_ / static_cast<double>(steps_) : 0;
-  if (greatest <= 0) return;
-  std::string words;
-  for (size_t section = 0; section < sections.count(); ++section) {
-    std::vector<double> others;
-    for (const Row& other : rows_) {
-      if (other.rank != row.rank) others.push_back(sections.SecondsAStep(other.rank, section));
-    }
-    const double own = sections.SecondsAStep(row.rank, section);
-    const double median = MedianOf(std::move(others));
-    if (own - median < greatest) continue;
-    greatest = own - median;
-    blocker->section = Plain(sections.name(section), 64);
-    words = absl::StrCat("; its '", blocker->section, "' section takes ", ShowMs(own), " a step, the ",
-                         rows_.size() == 2 ? "other's " : "median ", ShowMs(median));
-  }
-  absl::StrAppend(&blocker->sentence, words);
+void Judge::NameSection(const Row& row, const SectionMedians& sections, Blocker* blocker) const {
+  const double least = steps_ > 0 ? kExplains * row.gap * seconds_ / static_cast<double>(steps_) : 0;
+  if (least <= 0) return;
+  const std::optional<SectionMedians::Excess> excess = sections.GreatestExcess(row.rank, least);
+  if (!excess.has_value()) return;
+  blocker->section = Plain(measured_.sections().name(excess->section), 64);
+  absl::StrAppend(&blocker->sentence, "; its '", blocker->section, "' section takes ", ShowMs(excess->own),
+                  " a step, the ", rows_.size() == 2 ? "other's " : "median ", ShowMs(excess->median));
 }
 
 double Judge::GapIn(uint32_t rank, int64_t bucket) const {
@@ -368,14 +385,6 @@ std::string Judge::Excuse(const Row& row, double busy, bool is_steady) const {
   if (busy < kBusy) return is_steady ? "as for its input" : "as for input, a lock, or a device";
   return row.rank == 0 ? "as for a validation, a checkpoint, or garbage collection"
                        : "as for garbage collection, or work that others do not have";
-}
-
-double Judge::MedianOwnBeside(uint32_t rank) const {
-  std::vector<double> own;
-  for (const Row& row : rows_) {
-    if (row.rank != rank) own.push_back(row.own);
-  }
-  return MedianOf(std::move(own));
 }
 
 // All have become slower than they were in the best ten seconds.

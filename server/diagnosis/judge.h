@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "server/diagnosis/measurements.h"
+#include "server/diagnosis/section_medians.h"
 
 namespace farandole {
 
@@ -87,6 +88,8 @@ struct Surroundings {
 class Judge {
  public:
   static constexpr size_t kMostBlockers = 5;
+  // Ranks that are looked at closely. Some of them may be explained by a host.
+  static constexpr size_t kMostSuspects = 64;
   // Less of a job's time is not worth a sentence.
   static constexpr double kLeastShare = 0.05;
   // Greyhound keeps changes of at least 10 %.
@@ -126,6 +129,15 @@ class Judge {
     double busy = 0;
     double excess = 0;
   };
+  // A rank that the others wait for.
+  struct Suspect {
+    const Row* row = nullptr;
+    // Of the others' own time.
+    double median = 0;
+    // In its pauses, as Spread has it.
+    double paused_busy = 0;
+    bool is_steady = false;
+  };
   // How a rank's gap is spread over the buckets of the window.
   struct Spread {
     int buckets = 0;
@@ -146,7 +158,10 @@ class Judge {
   void BlameAbsent(const std::vector<uint32_t>& absent, Diagnosis* diagnosis) const;
   void BlameSkipped(Diagnosis* diagnosis) const;
   void JudgeRanks(Diagnosis* diagnosis) const;
-  void JudgeRank(const Row& row, Diagnosis* diagnosis) const;
+  // `median`: of the others' own time. nullopt: the rank is not slow, or its time says not enough.
+  std::optional<Suspect> SuspectOf(const Row& row, double median) const;
+  double PercentOf(const Row& row) const;
+  Blocker BlockerOf(const Suspect& suspect) const;
   void JudgeNetwork(Diagnosis* diagnosis) const;
   std::vector<HostLinks::Link> BulkLinks() const;
   static double RateBeside(const std::vector<HostLinks::Link>& links, uint32_t host, bool sends);
@@ -160,7 +175,7 @@ class Judge {
   void DropExplained(Diagnosis* diagnosis) const;
   void JudgeWhole(Diagnosis* diagnosis) const;
   Spread SpreadOf(uint32_t rank) const;
-  void NameSection(const Row& row, Blocker* blocker) const;
+  void NameSection(const Row& row, const SectionMedians& sections, Blocker* blocker) const;
   double GapIn(uint32_t rank, int64_t bucket) const;
   // A change of a rank's gap, or of another loss.
   struct Onset {
@@ -178,7 +193,6 @@ class Judge {
   double BusySince(const Row& row, double seconds) const;
   std::string Activity(const Row& row, double busy) const;
   std::string Excuse(const Row& row, double busy, bool is_steady) const;
-  double MedianOwnBeside(uint32_t rank) const;
 
   const Measurements& measured_;
   const Surroundings& around_;

@@ -2,7 +2,9 @@
 #define FARANDOLE_SERVER_DIAGNOSIS_MEDIAN_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace farandole {
@@ -14,6 +16,25 @@ inline double MedianOf(std::vector<double> numbers) {
   std::nth_element(numbers.begin(), middle, numbers.end());
   return *middle;
 }
+
+// The medians of numbers without one of them, as MedianOf has them, in less time than one by one.
+class MediansBeside {
+ public:
+  explicit MediansBeside(std::vector<double> numbers) : sorted_(std::move(numbers)) {
+    std::sort(sorted_.begin(), sorted_.end());
+  }
+
+  // `number` is one of them.
+  double Without(double number) const {
+    if (sorted_.size() < 2) return 0;
+    const size_t middle = (sorted_.size() - 1) / 2;
+    const auto place = std::lower_bound(sorted_.begin(), sorted_.end(), number) - sorted_.begin();
+    return sorted_[middle < static_cast<size_t>(place) ? middle : middle + 1];
+  }
+
+ private:
+  std::vector<double> sorted_;
+};
 
 }  // namespace farandole
 

@@ -79,7 +79,7 @@ void RollUp::Add(const RollUp& later) {
 int64_t RollUpHistory::bytes() const {
   int64_t all = 0;
   for (const int64_t of_level : bytes_) all += of_level;
-  return all;
+  return all + link_bytes_;
 }
 
 void RollUpHistory::Begin(uint64_t epoch, std::vector<int32_t> old_ranks, absl::Time now, absl::Duration wall_ahead) {
@@ -92,8 +92,7 @@ void RollUpHistory::Begin(uint64_t epoch, std::vector<int32_t> old_ranks, absl::
   if (epoch == epoch_) return;
   epoch_ = epoch;
   if (std::all_of(old_ranks.begin(), old_ranks.end(), [](int32_t rank) { return rank < 0; })) return;
-  links_[epoch] = {std::move(old_ranks), false};
-  is_due_ = true;
+  if (KeepLinks(epoch, {std::move(old_ranks), false})) is_due_ = true;
 }
 
 int64_t RollUpHistory::NumberAt(absl::Time now) const {
@@ -187,9 +186,27 @@ void RollUpHistory::ForgetEpochs() {
   for (const Runs& runs : levels_) {
     if (!runs.empty()) oldest = std::min(oldest, runs.front().epoch);
   }
-  for (auto links = links_.begin(); links != links_.end() && links->first <= oldest; links = links_.erase(links)) {
-    if (links->second.is_kept) gone_.push_back(KeyOfLinks(links->first));
+  while (!links_.empty() && links_.begin()->first <= oldest) DropOldestLinks();
+}
+
+bool RollUpHistory::KeepLinks(uint64_t epoch, Links links) {
+  const int64_t bytes = links.bytes();
+  if (!memory_.Take(bytes)) return false;
+  link_bytes_ += bytes;
+  links_[epoch] = std::move(links);
+  while (links_.size() > kMostLinks || link_bytes_ > kMostLinkBytes) {
+    DropOldestLinks();
+    is_due_ = true;
   }
+  return true;
+}
+
+void RollUpHistory::DropOldestLinks() {
+  const auto oldest = links_.begin();
+  if (oldest->second.is_kept) gone_.push_back(KeyOfLinks(oldest->first));
+  memory_.Return(oldest->second.bytes());
+  link_bytes_ -= oldest->second.bytes();
+  links_.erase(oldest);
 }
 
 void RollUpHistory::MakeRoom(int64_t bytes) {
@@ -337,7 +354,7 @@ absl::Status RollUpHistory::LoadRow(const StoreRow& row) {
     if (row.value.empty() || row.value.size() % sizeof(int32_t) != 0) return Unreadable(row);
     std::vector<int32_t> old_ranks(row.value.size() / sizeof(int32_t));
     std::memcpy(old_ranks.data(), row.value.data(), row.value.size());
-    links_[epoch] = {std::move(old_ranks), true};
+    if (!KeepLinks(epoch, {std::move(old_ranks), true})) left_out_.push_back(row.key);
     epoch_ = std::max(epoch_, epoch);
     return absl::OkStatus();
   }
@@ -374,10 +391,7 @@ void RollUpHistory::Clear() {
   for (size_t level = 0; level < kLevels.size(); ++level) {
     while (!levels_[level].empty()) DropOldest(level);
   }
-  for (const auto& [epoch, links] : links_) {
-    if (links.is_kept) gone_.push_back(KeyOfLinks(epoch));
-  }
-  links_.clear();
+  while (!links_.empty()) DropOldestLinks();
   gone_.insert(gone_.end(), left_out_.begin(), left_out_.end());
   left_out_.clear();
   is_due_ = is_hasty_ = true;

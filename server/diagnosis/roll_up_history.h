@@ -42,6 +42,9 @@ class RollUpHistory {
   static constexpr std::array<Level, 4> kLevels = {{{1, 366, 6}, {6, 370, 10}, {60, 438, 6}, {360, 720, 6}}};
   // Of one job, in memory as in the store; each level has a quarter of it, which is all that 1,400 ranks need.
   static constexpr int64_t kMostBytes = 64 << 20;
+  // Epochs whose members are followed into those before, and the bytes of all links.
+  static constexpr size_t kMostLinks = 1024;
+  static constexpr int64_t kMostLinkBytes = 4 << 20;
   // In place of a rank: the job in all. Its shares are averages over the ranks, and the most of them; its steps are
   // those of the rank that has made most.
   static constexpr uint32_t kWholeJob = std::numeric_limits<uint32_t>::max();
@@ -108,6 +111,8 @@ class RollUpHistory {
   struct Links {
     std::vector<int32_t> old_ranks;
     bool is_kept = false;
+
+    int64_t bytes() const { return static_cast<int64_t>(old_ranks.size() * sizeof(int32_t)); }
   };
   using Runs = std::deque<Run>;
 
@@ -124,6 +129,9 @@ class RollUpHistory {
   void MakeRoom(int64_t bytes);
   bool TakeRoom(size_t level, int64_t bytes);
   void ForgetEpochs();
+  // False: there is no memory. Drops the oldest beyond kMostLinks and kMostLinkBytes.
+  bool KeepLinks(uint64_t epoch, Links links);
+  void DropOldestLinks();
   // Nothing more comes to it.
   bool IsOver(size_t level, const Run& run) const;
   std::string KeyOf(size_t level, const Run& run) const;
@@ -143,6 +151,7 @@ class RollUpHistory {
   // By level, in tens of seconds since 1970: what is older is in it. Of the finest: behind the last point.
   std::array<int64_t, kLevels.size()> folded_ = {};
   std::map<uint64_t, Links> links_;
+  int64_t link_bytes_ = 0;
   uint64_t epoch_ = 0;
   // How far the time of the points is ahead of now, from the first epoch of this life on.
   std::optional<absl::Duration> ahead_;

@@ -262,6 +262,40 @@ TEST_F(RollUpHistoryTest, WithoutMemoryTheOldestGoes) {
   history_.reset();
 }
 
+TEST_F(RollUpHistoryTest, OfManyEpochsTheLatestAreFollowed) {
+  const auto links = [this] {
+    return std::count_if(rows_.begin(), rows_.end(),
+                         [](const auto& row) { return absl::StrContains(row.first, "links"); });
+  };
+  constexpr uint64_t kLatest = RollUpHistory::kMostLinks + 100;
+  for (uint64_t epoch = 1; epoch <= kLatest; ++epoch) {
+    Begin(epoch, {0, 1});
+    Keep();
+  }
+  EXPECT_EQ(links(), static_cast<int64_t>(RollUpHistory::kMostLinks));
+  EXPECT_EQ(history_->bytes(), static_cast<int64_t>(RollUpHistory::kMostLinks * 2 * sizeof(int32_t)));
+  Restart();
+  EXPECT_EQ(history_->bytes(), static_cast<int64_t>(RollUpHistory::kMostLinks * 2 * sizeof(int32_t)));
+  for (uint64_t epoch = kLatest + 1; epoch <= kLatest + 500; ++epoch) {
+    Begin(epoch, std::vector<int32_t>(4096, 0));
+    Keep();
+  }
+  EXPECT_LE(history_->bytes(), RollUpHistory::kMostLinkBytes);
+  EXPECT_LE(links(), RollUpHistory::kMostLinkBytes / 4096 / 4);
+}
+
+TEST_F(RollUpHistoryTest, LinksTakeFromTheBudget) {
+  MemoryBudget budget(100);
+  history_ = std::make_unique<RollUpHistory>(kRows, &budget);
+  Begin(1, {0, 1, 2, 3});
+  EXPECT_EQ(budget.left(), 84);
+  Begin(2, std::vector<int32_t>(30, 0));
+  EXPECT_EQ(budget.left(), 84) << "without room the epoch begins anew";
+  history_->Clear();
+  EXPECT_EQ(budget.left(), 100);
+  history_.reset();
+}
+
 TEST_F(RollUpHistoryTest, WhatIsKeptIsWrittenOnce) {
   Begin(1);
   PassAll(360, {100, 300});

@@ -65,6 +65,8 @@ void AttachStream::TakeIn() {
   // A stream without its hello is no proof that its worker lives, which would wait for an answer.
   if (RetryDelayOf(status).has_value() && !incoming_.has_hello()) return Pause();
   const int64_t bytes = charge.bytes();
+  // Nobody checks the bounds of unknown fields, and each copy that is kept has them. They have been charged.
+  incoming_.DiscardUnknownFields();
   if (status.ok()) status = Receive(std::move(charge));
   if (!status.ok()) return Fail(status);
   ReadOn(bytes);

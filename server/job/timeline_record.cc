@@ -16,7 +16,7 @@ constexpr absl::Duration kKeptAfterEnd = absl::Hours(1);
 // Of one answer.
 constexpr size_t kMostAnswerBytes = 1 << 20;
 
-int64_t BytesOf(const v1::TimelinePart& part) { return static_cast<int64_t>(part.chunk().lines_zlib().size()) + 256; }
+int64_t BytesOf(const v1::TimelinePart& part) { return static_cast<int64_t>(part.SpaceUsedLong()); }
 
 }  // namespace
 

@@ -11,6 +11,8 @@ namespace {
 constexpr char kOwner[] = "queue";
 constexpr char kPrefix[] = "queue/";
 constexpr absl::Duration kBetweenTries = absl::Seconds(1);
+// Of a batch; a row has no more than a few KiB (bounds.h).
+constexpr size_t kMostBytes = kMaxBatchBytes / 2;
 
 std::string RowKeyOf(const JobKey& key) { return absl::StrCat(kPrefix, key.Text()); }
 
@@ -77,8 +79,10 @@ void QueueRows::Write() {
     if (is_writing_ || is_stopped_ || due_.empty() || SteadyNow() < try_at_) return;
     is_writing_ = true;
     revision = revision_;
+    size_t bytes = 0;
     for (const auto& [key, row] : due_) {
-      if (written.size() == kMaxBatchOperations) break;
+      bytes += key.size() + (row.value.has_value() ? row.value->size() : 0);
+      if (written.size() == kMaxBatchOperations || bytes > kMostBytes) break;
       written[key] = row;
       if (row.value.has_value()) {
         batch.puts.push_back({key, *row.value});

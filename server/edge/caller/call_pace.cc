@@ -26,15 +26,20 @@ class CallPaceInterceptor : public grpc::experimental::Interceptor {
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE))
-      Charge(methods->GetRecvMessage());
+      Take(static_cast<google::protobuf::Message*>(methods->GetRecvMessage()));
     methods->Proceed();
   }
 
  private:
   // Null: none came.
-  void Charge(const void* message) {
+  void Take(google::protobuf::Message* message) {
     if (message == nullptr) return;
-    const auto size = static_cast<int64_t>(static_cast<const google::protobuf::Message*>(message)->SpaceUsedLong());
+    if (call_->type() == grpc::experimental::ServerRpcInfo::Type::UNARY) Charge(*message);
+    // Nobody checks their bounds, and each copy that is kept has them.
+    message->DiscardUnknownFields();
+  }
+  void Charge(const google::protobuf::Message& message) {
+    const auto size = static_cast<int64_t>(message.SpaceUsedLong());
     if (size <= kLargeCallBytes) return;
     const absl::StatusOr<Access> access = CallerOf(*tenants_, *call_->server_context());
     if (access.ok() && HasPace(*access)) bytes_->LargeCallsOf(access->tenant)->Take(size, SteadyNow());
@@ -62,7 +67,8 @@ absl::Status CheckCallPace(ByteLedger* bytes, const Access& access, absl::string
 grpc::experimental::Interceptor* CallPaces::CreateServerInterceptor(grpc::experimental::ServerRpcInfo* call) {
   // The services of gRPC itself have messages of other types.
   if (!absl::StartsWith(call->method(), "/farandole.v1.")) return nullptr;
-  if (call->type() != grpc::experimental::ServerRpcInfo::Type::UNARY) return nullptr;
+  // AttachStream takes its messages itself.
+  if (call->type() == grpc::experimental::ServerRpcInfo::Type::BIDI_STREAMING) return nullptr;
   return new CallPaceInterceptor(call, tenants_, bytes_);
 }
 

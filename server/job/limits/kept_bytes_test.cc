@@ -28,10 +28,9 @@ int64_t HeapBytes() {
 class KeptBytesTest : public testing::Test {
  protected:
   void Form(uint32_t size) {
-    JobOptions options;
-    options.silence_limit = absl::Hours(24);
-    options.bytes = account_;
-    shell_ = std::make_unique<TestShell>(options);
+    options_.silence_limit = absl::Hours(24);
+    options_.bytes = account_;
+    shell_ = std::make_unique<TestShell>(options_);
     streams_ = shell_->FormEpoch(static_cast<int>(size));
     heap_ = HeapBytes();
     charged_ = account_->held(BytePool::kKept);
@@ -71,6 +70,7 @@ class KeptBytesTest : public testing::Test {
   int64_t Grown() const { return HeapBytes() - heap_; }
   int64_t Charged() const { return account_->held(BytePool::kKept) - charged_; }
 
+  JobOptions options_;
   ByteLedger ledger_;
   std::shared_ptr<ByteAccount> account_ = ledger_.Job("acme", "mnist");
   std::unique_ptr<TestShell> shell_;
@@ -95,6 +95,36 @@ TEST_F(KeptBytesTest, MismatchesThatRanksMayNotHaveGotAreCharged) {
     for (uint32_t rank = 0; rank < 2; ++rank) ASSERT_TRUE(Say(rank, Ready(absl::StrCat(i), 0, 1 + rank)));
   }
   EXPECT_GT(Grown(), kSlack) << "it tells those that come again";
+  EXPECT_LT(Grown(), Charged() + kSlack);
+}
+
+TEST_F(KeptBytesTest, OfANameThatIsOverNothingIsKept) {
+  options_.max_slots = 64;
+  Form(1);
+  for (int i = 0; i < 64; ++i) ASSERT_TRUE(Say(0, Ready(absl::StrCat("slot", i), 0, 1)));
+  const int64_t before = Grown();
+  for (uint32_t i = 0; i < 20'000; ++i) {
+    // It waits for a slot, until the rank contradicts itself.
+    v1::WorkerMessage message = Ready(absl::StrCat(i), 0, 1);
+    message.mutable_ready()->set_ordinal(i);
+    ASSERT_TRUE(Say(0, message));
+    message.mutable_ready()->set_dtype(static_cast<v1::DType>(99));
+    ASSERT_TRUE(Say(0, message));
+  }
+  EXPECT_LT(Grown() - before, Charged() + kSlack);
+}
+
+TEST_F(KeptBytesTest, OfNamesThatOthersHaveJoinedForNothingIsKeptTwice) {
+  Form(2);
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(Say(0, Ready(absl::StrCat(i), 0, 1)));
+  for (uint32_t joins = 1; joins <= 50; ++joins) {
+    v1::WorkerMessage join = Ready("join", 0, 1);
+    join.mutable_ready()->set_op(v1::OP_TYPE_JOIN);
+    ASSERT_TRUE(Say(1, join));
+    v1::WorkerMessage on = Ready(absl::StrCat("on", joins), 0, 1);
+    on.mutable_ready()->set_joins(joins);
+    ASSERT_TRUE(Say(1, on));
+  }
   EXPECT_LT(Grown(), Charged() + kSlack);
 }
 

@@ -153,6 +153,73 @@ TEST_F(LargestStepsTest, AllThatLaunchersReadOfWorkersDiffers) {
   EXPECT_LT(longest_, kMostSeconds);
 }
 
+// Half of the ranks are slow, and all mark as many sections as a job may have.
+TEST_F(LargestStepsTest, ManyRanksAreSlowInManySections) {
+  constexpr uint32_t kSections = 32;
+  const auto is_slow = [](uint32_t rank) { return rank < (kSize - 1) / 2; };
+  for (uint64_t beat = 1; beat <= 40 && IsShort(); ++beat) {
+    v1::WorkerMessage message;
+    v1::Heartbeat* const heartbeat = message.mutable_heartbeat();
+    heartbeat->set_epoch(1);
+    v1::Measures* const measures = heartbeat->mutable_measures();
+    measures->set_interval_us(500'000);
+    for (uint32_t rank = 0; rank < kSize; ++rank) {
+      heartbeat->add_pulses()->set_rank(rank);
+      heartbeat->mutable_pulses()->rbegin()->set_beat(beat);
+      measures->add_steps(5);
+      measures->add_waited_us(is_slow(rank) ? 0 : 400'000);
+      measures->add_cpu_us(is_slow(rank) ? 500'000 : 100'000);
+    }
+    for (uint32_t section = 0; section < kSections; ++section) {
+      measures->add_sections(absl::StrCat("s", section));
+      for (uint32_t rank = 0; rank < kSize; ++rank)
+        measures->add_section_us(section == 7 && is_slow(rank) ? 400'000 : (rank * 7919 + section) % 1000);
+    }
+    shell_.Oversleep(absl::Seconds(1) / 2);
+    Say(0, message);
+  }
+  const Actions asked = Step(JobInspected{shell_.NewCall(), std::nullopt});
+  const auto& answer = std::get<v1::GetJobResponse>(std::get<Reply>(asked.outputs.back()).message);
+  ASSERT_EQ(answer.diagnosis().blockers_size(), 5);
+  EXPECT_THAT(answer.diagnosis().blockers(0).sentence(), HasSubstr("slow compute; its 's7' section takes 80 ms"));
+  EXPECT_LT(longest_, kMostSeconds);
+}
+
+TEST_F(LargestStepsTest, AllRanksOfAStallAreAskedForGroups) {
+  const auto report = [this](uint32_t rank) {
+    v1::WorkerMessage message;
+    message.mutable_stall_report()->set_epoch(1);
+    message.mutable_stall_report()->set_inquiry(inquiry_);
+    message.mutable_stall_report()->set_group_requests(rank == 0 ? 0 : 1);
+    if (rank != 0) return Say(rank, message);
+    v1::PendingTensor* const pending = message.mutable_stall_report()->add_pending();
+    pending->set_name("grad");
+    pending->set_age_ms(120'000);
+    return Say(rank, message);
+  };
+  report(0);
+  Pass(absl::Seconds(1) / 2);
+  ASSERT_NE(inquiry_, 0u) << "the ranks are asked";
+  for (uint32_t rank = 0; rank < kSize && IsShort(); ++rank) report(rank);
+  Pass(absl::Seconds(5));
+  EXPECT_LT(longest_, kMostSeconds);
+}
+
+TEST_F(LargestStepsTest, AllHaveHeardManyMismatchesOfANameThatGetsASlot) {
+  for (uint32_t rank = 1; rank < kSize; ++rank) Say(rank, Ready("join", v1::OP_TYPE_JOIN));
+  for (uint32_t ordinal = 0; ordinal < 100; ++ordinal) {
+    v1::WorkerMessage wrong = Ready("grad");
+    wrong.mutable_ready()->set_dtype(static_cast<v1::DType>(99));
+    wrong.mutable_ready()->set_ordinal(ordinal);
+    Say(0, wrong);
+  }
+  longest_ = 0;
+  v1::WorkerMessage right = Ready("grad");
+  right.mutable_ready()->set_ordinal(100);
+  Say(0, right);
+  EXPECT_LT(longest_, 0.05) << "of the Step that gives the slot";
+}
+
 TEST(LargestReattachmentTest, GroupsReachedFewRanks) {
   constexpr uint32_t kRanks = 256;
   constexpr uint32_t kGroups = 256;

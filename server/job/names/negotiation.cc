@@ -13,9 +13,11 @@ namespace {
 
 // Of a sentence that a member was told before, which had a name and two shapes.
 constexpr size_t kMostToldBytes = 4096;
-// Of a statement beside its Ready, with its key twice; of a slot in its two tables, beside its name.
+// Of a statement beside its Ready and the names in its keys; of a slot in its two tables, beside its name.
 constexpr size_t kStatementBytes = 512;
 constexpr size_t kSlotBytes = 256;
+// Of one name: in pending_, oldest_first_, lacking_slot_ and complete_.
+constexpr size_t kKeys = 4;
 
 int64_t BytesOf(const v1::SlotAssigned& slot) { return static_cast<int64_t>(kSlotBytes + 2 * slot.name().size()); }
 
@@ -67,7 +69,9 @@ void Negotiation::SetJoined(uint32_t rank, std::optional<uint32_t> joins) {
     if (was_excused == is_excused || std::get<2>(key) != 0 || pending.ballot.Has(rank)) continue;
     if (!groups_.Contains(std::get<0>(key), rank)) continue;
     is_excused ? ++pending.excused : --pending.excused;
-    if (is_excused && IsComplete(key, pending)) complete_.push_back(key);
+    if (!is_excused || pending.is_complete != 0 || !IsComplete(key, pending)) continue;
+    pending.is_complete = ++last_place_;
+    complete_.emplace(pending.is_complete, key);
   }
 }
 
@@ -146,7 +150,8 @@ std::string Negotiation::Refusal(uint32_t rank, const v1::Ready& ready, const Ke
 std::string Negotiation::ChargeFor(uint32_t rank, const Key& key, Statement* statement) const {
   if (bytes_ == nullptr) return "";
   // The ranks that agree with it are kept twice: by the statement, and by its ballot.
-  const auto bytes = static_cast<int64_t>(kStatementBytes + statement->ready.SpaceUsedLong()) +
+  const size_t keys = kKeys * std::get<1>(key).size();
+  const auto bytes = static_cast<int64_t>(kStatementBytes + keys + statement->ready.SpaceUsedLong()) +
                      2 * RankSet::BytesFor(groups_.Find(0)->size());
   statement->charge = ByteCharge(bytes_, ByteKind::kNames);
   const absl::Status status = statement->charge.Grow(bytes, ByteClass::kJob);
@@ -168,7 +173,9 @@ void Negotiation::Decide(const Key& key, Notices* notices) {
     return Forget(key);
   }
   if (slots_.size() >= max_slots_) {
-    if (!std::exchange(pending.lacks_slot, true)) lacking_slot_.push_back(key);
+    if (pending.lacks_slot != 0) return;
+    pending.lacks_slot = ++last_place_;
+    lacking_slot_.emplace(pending.lacks_slot, key);
     return;
   }
   Assign(key, pending.ballot.First().value.ready.op(), notices);
@@ -212,6 +219,8 @@ std::string Negotiation::FaultOfBallot(const Key& key, const Ballot<Statement>& 
 void Negotiation::Forget(const Key& key) {
   const auto it = pending_.find(key);
   oldest_first_.erase({it->second.since, key});
+  lacking_slot_.erase(it->second.lacks_slot);
+  complete_.erase(it->second.is_complete);
   pending_.erase(it);
 }
 
@@ -222,7 +231,7 @@ void Negotiation::Retire(uint32_t slot, Notices* notices) {
 
 void Negotiation::Work(Notices* notices) {
   size_t sends = 0;
-  while (HasWork() && sends < kMostSends) {
+  for (size_t pieces = 0; HasWork() && sends + pieces < kMostSends; ++pieces) {
     const size_t before = notices->size();
     WorkOnce(notices);
     for (size_t i = before; i < notices->size(); ++i) sends += (*notices)[i].ranks.size();
@@ -232,14 +241,14 @@ void Negotiation::Work(Notices* notices) {
 void Negotiation::WorkOnce(Notices* notices) {
   if (!removed_groups_.empty()) return ForgetOneOf(removed_groups_.front(), notices);
   const bool is_complete = !complete_.empty();
-  std::deque<Key>& keys = is_complete ? complete_ : lacking_slot_;
-  const Key key = std::move(keys.front());
-  keys.pop_front();
-  const auto it = pending_.find(key);
-  if (it == pending_.end() || groups_.Find(std::get<0>(key)) == nullptr) return;
+  absl::btree_map<uint64_t, Key>& keys = is_complete ? complete_ : lacking_slot_;
+  const Key key = std::move(keys.begin()->second);
+  keys.erase(keys.begin());
+  Pending& pending = pending_.at(key);
+  (is_complete ? pending.is_complete : pending.lacks_slot) = 0;
+  if (groups_.Find(std::get<0>(key)) == nullptr) return;
   // A rank that had joined may go on meanwhile, and is awaited again.
-  const bool is_due = is_complete ? IsComplete(key, it->second) : std::exchange(it->second.lacks_slot, false);
-  if (is_due) Decide(key, notices);
+  if (!is_complete || IsComplete(key, pending)) Decide(key, notices);
 }
 
 void Negotiation::Keep(const v1::SlotAssigned& slot) {
@@ -358,7 +367,7 @@ std::vector<Negotiation::Gathering> Negotiation::Gatherings(absl::Time until, si
     if (since > until || gatherings.size() == most) break;
     const Ballot<Statement>& ballot = pending_.at(key).ballot;
     gatherings.push_back({std::get<1>(key), std::get<0>(key), ballot.First().value.ready.op(), since, ballot.spoken(),
-                          pending_.at(key).lacks_slot});
+                          pending_.at(key).lacks_slot != 0});
   }
   return gatherings;
 }

@@ -102,8 +102,9 @@ class Negotiation {
     uint32_t disputants = 0;
     // Ranks of the group that nobody waits for, since they have joined, and that have not stated it; none in a dispute.
     size_t excused = 0;
-    // All have spoken and agree; the name is in lacking_slot_.
-    bool lacks_slot = false;
+    // Where its key is in lacking_slot_, as all have spoken and agree; 0: it is not there. The same of complete_.
+    uint64_t lacks_slot = 0;
+    uint64_t is_complete = 0;
   };
   using Name = std::pair<uint32_t, std::string>;
 
@@ -160,10 +161,11 @@ class Negotiation {
   absl::flat_hash_map<uint32_t, v1::Mismatch> told_of_slot_;
   // The keys of pending_, oldest first.
   std::set<std::pair<absl::Time, Key>> oldest_first_;
-  // The keys of those that wait for a slot only, first come first served; some may be over.
-  std::deque<Key> lacking_slot_;
-  // The keys of those that became complete as a rank joined, and that are to be decided; some may be over.
-  std::deque<Key> complete_;
+  // The keys of those that wait for a slot only, first come first served, and of those that became complete as a rank
+  // joined, and that are to be decided. By numbers that are greater than those before.
+  absl::btree_map<uint64_t, Key> lacking_slot_;
+  absl::btree_map<uint64_t, Key> complete_;
+  uint64_t last_place_ = 0;
   // Groups of which names are left to be answered.
   std::deque<uint32_t> removed_groups_;
 };

@@ -122,6 +122,7 @@ void OwedAnswers::Clear() {
 
 void OwedAnswers::KeepMismatch(uint32_t rank, const SharedMessage& message, bool was_sent) {
   Sequence& answers = of_rank_[rank].mismatches;
+  MakePlace(&answers, QuestionOf(*message));
   if (answers.kept.size() >= kMostMismatches) Erase(&answers, answers.kept.begin());
   SharedCharge charge = ChargeFor(message);
   bool has_room = charge != nullptr && places_charge_.Grow(kPlaceBytes, ByteClass::kJob).ok();
@@ -141,6 +142,13 @@ SharedCharge OwedAnswers::ChargeFor(const SharedMessage& message) {
   last_message_ = message;
   last_charge_ = std::make_shared<const ByteCharge>(std::move(charge));
   return last_charge_;
+}
+
+void OwedAnswers::MakePlace(Sequence* answers, size_t question) {
+  const auto oldest = answers->by_question.lower_bound({question, 0});
+  size_t count = 0;
+  for (auto one = oldest; one != answers->by_question.end() && one->first == question; ++one) ++count;
+  if (count >= kMostOfName) Erase(answers, answers->kept.find(oldest->second));
 }
 
 void OwedAnswers::Insert(Sequence* answers, Kept kept) {

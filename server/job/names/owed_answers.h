@@ -24,6 +24,8 @@ class OwedAnswers {
  public:
   // Keeps the newest mismatches of a rank: so many, and fewer where there is no room for them.
   static constexpr size_t kMostMismatches = 4096;
+  // Of one name: a rank has it pending once at a time.
+  static constexpr size_t kMostOfName = 16;
 
   // `bytes`, which may be null, is charged for all that is kept.
   explicit OwedAnswers(std::shared_ptr<ByteAccount> bytes);
@@ -70,6 +72,8 @@ class OwedAnswers {
   // Its charge, which all that keep it share; null: there is no room.
   SharedCharge ChargeFor(const SharedMessage& message);
   void Insert(Sequence* answers, Kept kept);
+  // Erases the oldest of the question if it has as many as may be.
+  void MakePlace(Sequence* answers, size_t question);
   void Erase(Sequence* answers, absl::btree_map<uint64_t, Kept>::iterator kept);
   void EraseAll(Sequence* answers);
   // The first that answers the message, and was sent or not; end(): none.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
@@ -277,6 +278,7 @@ RankSet StallWatch::ToBlame(const Stalls& waits, const Stall& stall) const {
   RankSet idle, seen;
   RankSet open = stall.missing;
   bool is_all_known = true;
+  bool awaits_all = false;
   absl::flat_hash_set<const Stall*> followed;
   while (!open.IsEmpty()) {
     const uint32_t rank = open.First();
@@ -287,8 +289,7 @@ RankSet StallWatch::ToBlame(const Stalls& waits, const Stall& stall) const {
     if (account == accounts_.end() || !account->second.is_answer || account->second.report.running() > 0) {
       is_known = false;
     } else if (account->second.report.group_requests() > 0) {
-      open.Add(RankSet(roster_.Staying()));
-      open.Remove(seen);
+      if (!std::exchange(awaits_all, true)) open.Add(RankSet(roster_.Staying()));
     } else if (account->second.report.pending().empty() && !account->second.is_cut) {
       idle.Insert(rank);
     } else {

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -71,8 +72,7 @@ Diagnosis Judge::Decide(absl::Time now) {
     DropExplained(&diagnosis);
     if (diagnosis.blockers.empty()) JudgeWhole(&diagnosis);
   }
-  std::stable_sort(diagnosis.blockers.begin(), diagnosis.blockers.end(),
-                   [](const Blocker& a, const Blocker& b) { return a.percent > b.percent; });
+  absl::c_stable_sort(diagnosis.blockers, [](const Blocker& a, const Blocker& b) { return a.percent > b.percent; });
   if (diagnosis.blockers.size() > kMostBlockers) diagnosis.blockers.resize(kMostBlockers);
   return diagnosis;
 }
@@ -227,7 +227,8 @@ void Judge::BlameSkipped(Diagnosis* diagnosis) const {
 
 void Judge::JudgeRanks(Diagnosis* diagnosis) const {
   std::vector<double> own;
-  for (const Row& row : rows_) own.push_back(row.own);
+  std::vector<uint32_t> ranks;
+  for (const Row& row : rows_) own.push_back(row.own), ranks.push_back(row.rank);
   const MediansBeside medians(std::move(own));
   std::vector<Suspect> suspects;
   double percent = 0;
@@ -235,25 +236,20 @@ void Judge::JudgeRanks(Diagnosis* diagnosis) const {
     if (row.gap < kLeastShare) continue;
     const std::optional<Suspect> suspect = SuspectOf(row, medians.Without(row.own));
     if (!suspect.has_value()) continue;
-    percent += PercentOf(row);
+    percent += suspect->percent;
     suspects.push_back(*suspect);
   }
   // Half of all ranks may be suspects; for each of them all sections and the whole history are read.
-  std::stable_sort(suspects.begin(), suspects.end(),
-                   [](const Suspect& a, const Suspect& b) { return a.row->gap > b.row->gap; });
+  absl::c_stable_sort(suspects, [](const Suspect& a, const Suspect& b) { return a.row->gap > b.row->gap; });
   if (suspects.size() > kMostSuspects) suspects.resize(kMostSuspects);
   if (suspects.empty()) return;
-  std::vector<uint32_t> ranks;
-  for (const Row& row : rows_) ranks.push_back(row.rank);
   const SectionMedians sections(measured_.sections(), ranks);
   // Several slow ranks share what the others wait.
   const double most = 100 * SharesOf().waited;
   const double part = percent > most && percent > 0 ? most / percent : 1;
   for (const Suspect& suspect : suspects) {
-    Blocker blocker = BlockerOf(suspect);
-    NameSection(*suspect.row, sections, &blocker);
-    blocker.percent *= part;
-    diagnosis->blockers.push_back(std::move(blocker));
+    diagnosis->blockers.push_back(BlockerOf(suspect, sections));
+    diagnosis->blockers.back().percent *= part;
   }
 }
 
@@ -265,14 +261,11 @@ std::optional<Judge::Suspect> Judge::SuspectOf(const Row& row, double median) co
   if (!is_certain && !pauses) return std::nullopt;
   if (row.own - median < kLeastOwnPart * row.gap) return std::nullopt;
   const bool is_steady = is_certain && !(pauses && spread.paused_share >= kMostlyPauses);
-  return Suspect{&row, median, spread.paused_busy, is_steady};
+  return Suspect{&row, median, 100 * row.gap * (1 - 1 / static_cast<double>(rows_.size())), spread.paused_busy,
+                 is_steady};
 }
 
-double Judge::PercentOf(const Row& row) const {
-  return 100 * row.gap * static_cast<double>(rows_.size() - 1) / static_cast<double>(rows_.size());
-}
-
-Blocker Judge::BlockerOf(const Suspect& suspect) const {
+Blocker Judge::BlockerOf(const Suspect& suspect, const SectionMedians& sections) const {
   const Row& row = *suspect.row;
   const bool uses_row = suspect.is_steady || around_.gpu_busy(row.rank).has_value();
   const double busy = uses_row ? Busy(row) : suspect.paused_busy;
@@ -282,7 +275,7 @@ Blocker Judge::BlockerOf(const Suspect& suspect) const {
   blocker.steps = steps_;
   blocker.last_steps = std::min(row.span.last_steps, steps_);
   blocker.lost_seconds_a_minute = 60 * row.gap;
-  blocker.percent = PercentOf(row);
+  blocker.percent = suspect.percent;
   blocker.own_ratio = suspect.median > 0 ? row.own / suspect.median : 0;
   blocker.since = OnsetOfGap(row.rank);
   blocker.sentence =
@@ -292,18 +285,13 @@ Blocker Judge::BlockerOf(const Suspect& suspect) const {
                    absl::StrFormat("%.1f x the %s", blocker.own_ratio, rows_.size() == 2 ? "other's" : "median"), ", ",
                    Activity(row, busy), ": ", CauseName(blocker.cause),
                    blocker.cause == Cause::kLate ? absl::StrCat(", ", Excuse(row, busy, suspect.is_steady)) : "");
-  return blocker;
-}
-
-// The section in which the rank spends more than the others, by at least half of what they wait for it.
-void Judge::NameSection(const Row& row, const SectionMedians& sections, Blocker* blocker) const {
   const double least = steps_ > 0 ? kExplains * row.gap * seconds_ / static_cast<double>(steps_) : 0;
-  if (least <= 0) return;
-  const std::optional<SectionMedians::Excess> excess = sections.GreatestExcess(row.rank, least);
-  if (!excess.has_value()) return;
-  blocker->section = Plain(measured_.sections().name(excess->section), 64);
-  absl::StrAppend(&blocker->sentence, "; its '", blocker->section, "' section takes ", ShowMs(excess->own),
+  const auto excess = least > 0 ? sections.GreatestExcess(row.rank, least) : std::nullopt;
+  if (!excess.has_value()) return blocker;
+  blocker.section = Plain(measured_.sections().name(excess->section), 64);
+  absl::StrAppend(&blocker.sentence, "; its '", blocker.section, "' section takes ", ShowMs(excess->own),
                   " a step, the ", rows_.size() == 2 ? "other's " : "median ", ShowMs(excess->median));
+  return blocker;
 }
 
 double Judge::GapIn(uint32_t rank, int64_t bucket) const {

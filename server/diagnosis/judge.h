@@ -132,8 +132,8 @@ class Judge {
   // A rank that the others wait for.
   struct Suspect {
     const Row* row = nullptr;
-    // Of the others' own time.
     double median = 0;
+    double percent = 0;
     // In its pauses, as Spread has it.
     double paused_busy = 0;
     bool is_steady = false;
@@ -160,8 +160,7 @@ class Judge {
   void JudgeRanks(Diagnosis* diagnosis) const;
   // `median`: of the others' own time. nullopt: the rank is not slow, or its time says not enough.
   std::optional<Suspect> SuspectOf(const Row& row, double median) const;
-  double PercentOf(const Row& row) const;
-  Blocker BlockerOf(const Suspect& suspect) const;
+  Blocker BlockerOf(const Suspect& suspect, const SectionMedians& sections) const;
   void JudgeNetwork(Diagnosis* diagnosis) const;
   std::vector<HostLinks::Link> BulkLinks() const;
   static double RateBeside(const std::vector<HostLinks::Link>& links, uint32_t host, bool sends);
@@ -175,7 +174,6 @@ class Judge {
   void DropExplained(Diagnosis* diagnosis) const;
   void JudgeWhole(Diagnosis* diagnosis) const;
   Spread SpreadOf(uint32_t rank) const;
-  void NameSection(const Row& row, const SectionMedians& sections, Blocker* blocker) const;
   double GapIn(uint32_t rank, int64_t bucket) const;
   // A change of a rank's gap, or of another loss.
   struct Onset {

@@ -158,7 +158,8 @@ TEST_F(CoordinatorHttpTest, AJobIsShownByParts) {
   Start();
   const auto workers = Train("mnist", 2);
   const std::string other = MakeTenant("other");
-  for (const char* view : {"page", "workers", "rank&rank=1", "hosts", "collectives", "checkpoints", "ranks"}) {
+  for (const char* view : {"page", "workers", "rank&rank=1", "hosts", "collectives", "checkpoints", "ranks",
+                           "charts&rank=1", "charts&rank=all&range=1h", "charts&host=host"}) {
     const std::string address = absl::StrCat("/api/v1/jobs/mnist?tenant=default&view=", view);
     const Response shown = Get(address, coordinator_->token());
     EXPECT_EQ(shown.result_int(), 200u) << view << shown.body();
@@ -170,6 +171,14 @@ TEST_F(CoordinatorHttpTest, AJobIsShownByParts) {
   EXPECT_EQ(Get("/api/v1/jobs/mnist?view=rank&rank=2", coordinator_->token()).result_int(), 404u);
   EXPECT_EQ(Get("/api/v1/jobs/mnist?view=queue", coordinator_->token()).result_int(), 400u);
   EXPECT_EQ(Get("/api/v1/jobs/nothing?view=page", coordinator_->token()).result_int(), 404u);
+  const std::pair<const char*, unsigned> refused[] = {
+      {"view=charts", 400},        {"view=charts&rank=all&range=2h", 400},
+      {"view=charts&rank=2", 404}, {"view=charts&host=x", 404},
+      {"rank=some", 400},          {"rank=1&range=1y", 400}};
+  for (const auto& [query, status] : refused) {
+    const Response answer = Get(absl::StrCat("/api/v1/jobs/mnist?", query), coordinator_->token());
+    EXPECT_EQ(answer.result_int(), status) << query << answer.body();
+  }
 }
 
 TEST_F(CoordinatorHttpTest, WhatIsKeptOfAStallAsksNobody) {

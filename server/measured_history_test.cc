@@ -82,8 +82,9 @@ class MeasuredTest : public testing::Test {
       }
     }
   }
-  v1::GetJobResponse Show(uint32_t rank, uint64_t epoch = 0) {
-    for (const Output& output : shell_.Step(JobInspected{shell_.NewCall(), rank, epoch}).outputs) {
+  v1::GetJobResponse Show(uint32_t rank, uint64_t epoch = 0) { return Show(HistoryAsked{rank, epoch}); }
+  v1::GetJobResponse Show(const HistoryAsked& asked) {
+    for (const Output& output : shell_.Step(JobInspected{shell_.NewCall(), asked}).outputs) {
       const auto* reply = std::get_if<Reply>(&output);
       if (reply != nullptr) return std::get<v1::GetJobResponse>(reply->message);
     }
@@ -148,6 +149,28 @@ TEST_F(MeasuredTest, AJobThatHasEndedStillShowsAllOfIt) {
     EXPECT_TRUE(shell_.job().IsIdle());
     shell_.Restart([](const Actions&) {});
   }
+}
+
+TEST_F(MeasuredTest, ChartsHaveTheAskedRangeAndNothingElseOfTheJob) {
+  Live(125, 1, {0, 1, 2});
+  HistoryAsked asked{RollUpHistory::kWholeJob};
+  asked.latest = absl::Minutes(1);
+  asked.is_alone = true;
+  for (const char* state : {"running", "ended"}) {
+    const v1::GetJobResponse job = Show(asked);
+    EXPECT_EQ(job.workers_size() + job.hosts_size() + job.history_size(), 0) << state;
+    EXPECT_EQ(job.summary().size(), 3u) << state;
+    EXPECT_EQ(job.rank_history().at_unix_ms_size(), 6) << state;
+    EXPECT_EQ(job.rank_history().waited(1), 100u) << state << ", the mean of 0, 100 and 200";
+    EXPECT_EQ(job.rank_history().most_waited(1), 200u) << state;
+    EXPECT_EQ(job.rank_history().steps(5), 100u) << state << ": of ten seconds, though the last ones were not over";
+    shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
+  }
+  HistoryAsked host;
+  host.host_id = "a";
+  EXPECT_EQ(Show(host).rank_history().waited(1), 100u);
+  host.host_id = "b";
+  EXPECT_FALSE(Show(host).has_rank_history());
 }
 
 TEST_F(MeasuredTest, ACoordinatorThatDiesLosesTheLastMinuteAtMost) {
@@ -223,7 +246,7 @@ TEST_F(MeasuredTest, ARowThatCannotBeReadIsLeftOutAndTheJobGoesOn) {
   const auto random = [](size_t count) { return std::string(count, 'x'); };
   const auto job = Job::Restore("acme", "mnist", JobOptions(), random, rows, shell_.now());
   ASSERT_TRUE(job.ok()) << job.status();
-  const Actions actions = (*job)->Step(JobInspected{1, 2}, shell_.now());
+  const Actions actions = (*job)->Step(JobInspected{1, HistoryAsked{2}}, shell_.now());
   bool is_told = false;
   for (const Output& output : actions.outputs) {
     const auto* reply = std::get_if<Reply>(&output);

@@ -76,9 +76,9 @@ v1::Measured ReportRank(const Measurements& measurements, uint32_t rank, absl::T
   return measured;
 }
 
-v1::RankHistory ReportHistory(const RollUpHistory& history, uint64_t epoch, uint32_t rank) {
+v1::RankHistory ReportHistory(absl::Span<const RollUpHistory::Point> points) {
   v1::RankHistory shown;
-  for (const RollUpHistory::Point& point : history.Read(epoch, rank)) {
+  for (const RollUpHistory::Point& point : points) {
     const RollUp& value = point.value;
     shown.add_at_unix_ms(absl::ToUnixMillis(point.at));
     shown.add_waited(value.waited);
@@ -86,8 +86,8 @@ v1::RankHistory ReportHistory(const RollUpHistory& history, uint64_t epoch, uint
     shown.add_transfer(value.transfer);
     shown.add_most_transfer(value.most_transfer);
     shown.add_cpu(value.cpu);
-    const double finest = point.width / RollUpHistory::kFinest;
-    shown.add_steps(static_cast<uint32_t>(std::lround(value.steps / finest)));
+    // Points may have been measured in a part of their time only.
+    shown.add_steps(static_cast<uint32_t>(std::lround(100.0 * value.steps / value.tenths)));
   }
   return shown;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "farandole/v1/monitor.pb.h"
 #include "server/diagnosis/judge.h"
 #include "server/diagnosis/measurements.h"
@@ -19,8 +20,8 @@ void ReportTotals(const Measurements& measurements, const Surroundings& around, 
                   v1::Diagnosis* shown);
 // The rank's last half minute; without fields where it was not measured.
 v1::Measured ReportRank(const Measurements& measurements, uint32_t rank, absl::Time now);
-// Of a rank of this epoch, or of the whole job, all that is known; steps are those of ten seconds.
-v1::RankHistory ReportHistory(const RollUpHistory& history, uint64_t epoch, uint32_t rank);
+// Points of a history in columns; steps are those of ten seconds of measuring.
+v1::RankHistory ReportHistory(absl::Span<const RollUpHistory::Point> points);
 // Adds the sections of a rank that is measured.
 void ReportSections(const Measurements& measurements, uint32_t rank, v1::RankHistory* shown);
 

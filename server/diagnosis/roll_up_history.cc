@@ -35,29 +35,36 @@ absl::Status Unreadable(const StoreRow& row) {
   return absl::DataLossError(absl::StrCat("row ", row.key, " is not of what ranks have done"));
 }
 
-RollUp WholeJob(absl::Span<const RollUp> ranks) {
-  RollUp whole;
-  uint64_t count = 0;
-  uint64_t waited = 0;
-  uint64_t transfer = 0;
-  uint64_t cpu = 0;
-  for (const RollUp& rank : ranks) {
-    if (rank.tenths == 0) continue;
-    ++count;
-    waited += rank.waited;
-    transfer += rank.transfer;
-    cpu += rank.cpu;
-    whole.tenths = std::max(whole.tenths, rank.tenths);
-    whole.most_waited = std::max(whole.most_waited, rank.waited);
-    whole.most_transfer = std::max(whole.most_transfer, rank.transfer);
-    whole.steps = std::max(whole.steps, rank.steps);
+// Of several ranks in the same time: the mean of those that were measured, and the most of them.
+class MeanOfRanks {
+ public:
+  void Add(const RollUp& rank) {
+    if (rank.tenths == 0) return;
+    ++count_;
+    waited_ += rank.waited;
+    transfer_ += rank.transfer;
+    cpu_ += rank.cpu;
+    mean_.tenths = std::max(mean_.tenths, rank.tenths);
+    mean_.most_waited = std::max(mean_.most_waited, rank.waited);
+    mean_.most_transfer = std::max(mean_.most_transfer, rank.transfer);
+    mean_.steps = std::max(mean_.steps, rank.steps);
   }
-  if (count == 0) return whole;
-  whole.waited = Saturated((waited + count / 2) / count);
-  whole.transfer = Saturated((transfer + count / 2) / count);
-  whole.cpu = Saturated((cpu + count / 2) / count);
-  return whole;
-}
+  RollUp Mean() const {
+    RollUp mean = mean_;
+    if (count_ == 0) return mean;
+    mean.waited = Saturated((waited_ + count_ / 2) / count_);
+    mean.transfer = Saturated((transfer_ + count_ / 2) / count_);
+    mean.cpu = Saturated((cpu_ + count_ / 2) / count_);
+    return mean;
+  }
+
+ private:
+  RollUp mean_;
+  uint64_t count_ = 0;
+  uint64_t waited_ = 0;
+  uint64_t transfer_ = 0;
+  uint64_t cpu_ = 0;
+};
 
 }  // namespace
 
@@ -108,7 +115,9 @@ int64_t RollUpHistory::PointsOfRow(size_t level, size_t size) {
 void RollUpHistory::Add(int64_t number, absl::Span<const RollUp> ranks) {
   if (ranks.empty() || ranks.size() > kMostRanks || number < folded_[0]) return;
   std::vector<RollUp> values(ranks.begin(), ranks.end());
-  values.push_back(WholeJob(ranks));
+  MeanOfRanks whole;
+  for (const RollUp& rank : ranks) whole.Add(rank);
+  values.push_back(whole.Mean());
   MakeRoom(static_cast<int64_t>(kLevels.size() * values.size()) * kPointBytes);
   AddPoint(0, epoch_, number, values);
   folded_[0] = number + 1;
@@ -251,32 +260,88 @@ int64_t RollUpHistory::Boundary(size_t level) const {
   return begin == finer ? begin : begin + width;
 }
 
-std::vector<RollUpHistory::Point> RollUpHistory::Read(uint64_t epoch, uint32_t rank) const {
-  const std::map<uint64_t, size_t> ranks = Trace(epoch, rank);
+int64_t RollUpHistory::Oldest() const {
+  int64_t oldest = std::numeric_limits<int64_t>::max();
+  for (size_t level = 0; level < kLevels.size(); ++level) {
+    if (!levels_[level].empty()) oldest = std::min(oldest, levels_[level].front().first * kLevels[level].width);
+  }
+  return oldest;
+}
+
+int64_t RollUpHistory::WidthFor(int64_t since) const {
+  for (const Level& level : kLevels) {
+    if (folded_[0] - since <= kMostRead * level.width) return level.width;
+  }
+  return kLevels.back().width;
+}
+
+int64_t RollUpHistory::SinceOf(absl::Duration latest) const {
+  return std::max(std::min(Oldest(), folded_[0]), folded_[0] - latest / kFinest);
+}
+
+std::vector<RollUpHistory::Point> RollUpHistory::Collect(const ValueOf& value_of,
+                                                         std::optional<absl::Duration> latest) const {
+  int64_t since = latest.has_value() ? SinceOf(*latest) : Oldest();
+  const int64_t least_width = latest.has_value() ? WidthFor(since) : kLevels[0].width;
+  since = since / least_width * least_width;
   std::vector<Point> points;
   int64_t newest = std::numeric_limits<int64_t>::max();
   for (size_t level = 0; level < kLevels.size(); ++level) {
-    const int64_t width = kLevels[level].width;
+    const int64_t of_level = kLevels[level].width;
+    const int64_t width = std::max(of_level, least_width);
     const int64_t oldest = std::min(newest, Boundary(level + 1));
-    std::vector<Point> of_level;
+    std::vector<Point> older;
     for (const Run& run : levels_[level]) {
-      const auto found = ranks.find(run.epoch);
-      if (rank != kWholeJob && (found == ranks.end() || found->second + 1 >= run.size)) continue;
-      const size_t place = rank == kWholeJob ? run.size - 1 : found->second;
       for (int64_t number = run.first; number < run.end(); ++number) {
-        const RollUp& value = run.point(number - run.first)[place];
-        if (value.tenths == 0 || number * width < oldest || number * width >= newest) continue;
-        if (of_level.empty() || of_level.back().number != number * width) {
-          const absl::Time at = absl::UnixEpoch() + number * width * kFinest;
-          of_level.push_back({number * width, at, width * kFinest, RollUp()});
-        }
-        of_level.back().value.Add(value);
+        const int64_t begin = number * of_level;
+        if (begin < oldest || begin >= newest || begin + of_level <= since) continue;
+        const RollUp value = value_of(run, number - run.first);
+        if (value.tenths == 0) continue;
+        const int64_t point = begin / width * width;
+        if (older.empty() || older.back().number != point)
+          older.push_back({point, absl::UnixEpoch() + point * kFinest, width * kFinest, RollUp()});
+        older.back().value.Add(value);
       }
     }
     newest = oldest;
-    points.insert(points.begin(), of_level.begin(), of_level.end());
+    if (!older.empty() && !points.empty() && older.back().number == points.front().number) {
+      older.back().value.Add(points.front().value);
+      points.erase(points.begin());
+    }
+    points.insert(points.begin(), older.begin(), older.end());
   }
   return points;
+}
+
+std::vector<RollUpHistory::Point> RollUpHistory::Read(uint64_t epoch, uint32_t rank,
+                                                      std::optional<absl::Duration> latest) const {
+  if (rank == kWholeJob) {
+    return Collect([](const Run& run, int64_t at) { return run.point(at)[run.size - 1]; }, latest);
+  }
+  const std::map<uint64_t, size_t> ranks = Trace(epoch, rank);
+  const auto value_of = [&ranks](const Run& run, int64_t at) {
+    const auto found = ranks.find(run.epoch);
+    return found == ranks.end() || found->second + 1 >= run.size ? RollUp() : run.point(at)[found->second];
+  };
+  return Collect(value_of, latest);
+}
+
+std::vector<RollUpHistory::Point> RollUpHistory::ReadMean(uint64_t epoch, absl::Span<const uint32_t> ranks,
+                                                          std::optional<absl::Duration> latest) const {
+  std::map<uint64_t, std::vector<size_t>> places;
+  for (const uint32_t rank : ranks) {
+    for (const auto& [at, place] : Trace(epoch, rank)) places[at].push_back(place);
+  }
+  const auto value_of = [&places](const Run& run, int64_t at) {
+    MeanOfRanks mean;
+    const auto found = places.find(run.epoch);
+    if (found == places.end()) return mean.Mean();
+    for (const size_t place : found->second) {
+      if (place + 1 < run.size) mean.Add(run.point(at)[place]);
+    }
+    return mean.Mean();
+  };
+  return Collect(value_of, latest);
 }
 
 std::vector<std::pair<int64_t, RollUp>> RollUpHistory::ReadFinest(uint32_t rank) const {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -45,6 +46,8 @@ class RollUpHistory {
   // Epochs whose members are followed into those before, and the bytes of all links.
   static constexpr size_t kMostLinks = 1024;
   static constexpr int64_t kMostLinkBytes = 4 << 20;
+  // Points of a time that are enough for a chart, and all that 30 days have.
+  static constexpr int64_t kMostRead = 720;
   // In place of a rank: the job in all. Its shares are averages over the ranks, and the most of them; its steps are
   // those of the rank that has made most.
   static constexpr uint32_t kWholeJob = std::numeric_limits<uint32_t>::max();
@@ -72,8 +75,13 @@ class RollUpHistory {
   // The epoch has ended, or the coordinator ends: what there is goes to the store now.
   void Hasten() { is_hasty_ = is_due_ = true; }
 
-  // All that is known of a member of the epoch, oldest first; ranks that it had in earlier epochs included.
-  std::vector<Point> Read(uint64_t epoch, uint32_t rank) const;
+  // The points of a member of the epoch, oldest first; ranks that it had in earlier epochs included. `latest`: only
+  // of so long before the job's last point, in the finest steps of a level of which kMostRead are enough, or coarser
+  // where no finer ones are kept; nullopt: all points that there are.
+  std::vector<Point> Read(uint64_t epoch, uint32_t rank, std::optional<absl::Duration> latest = std::nullopt) const;
+  // The same for several members together: as the job in all has it for all ranks.
+  std::vector<Point> ReadMean(uint64_t epoch, absl::Span<const uint32_t> ranks,
+                              std::optional<absl::Duration> latest) const;
   // The epoch that runs, or ran last.
   uint64_t epoch() const { return epoch_; }
   // The latest hour of a rank of the epoch that runs, by the numbers of ten seconds, oldest first.
@@ -115,6 +123,8 @@ class RollUpHistory {
     int64_t bytes() const { return static_cast<int64_t>(old_ranks.size() * sizeof(int32_t)); }
   };
   using Runs = std::deque<Run>;
+  // The value that is read of a run's point of this index; where its `tenths` are 0, there is none.
+  using ValueOf = std::function<RollUp(const Run&, int64_t)>;
 
   static int64_t PointsOfRow(size_t level, size_t size);
   static bool IsFull(size_t level, const Run& run) { return run.points() >= PointsOfRow(level, run.size); }
@@ -141,6 +151,12 @@ class RollUpHistory {
   absl::Status LoadRun(size_t level, uint64_t epoch, int64_t first, const StoreRow& row);
   // In tens of seconds since 1970: what is older is read at this level, and what is newer at the finer one.
   int64_t Boundary(size_t level) const;
+  std::vector<Point> Collect(const ValueOf& value_of, std::optional<absl::Duration> latest) const;
+  // In tens of seconds, the first two since 1970: the oldest point of any level; the beginning of so long a time before
+  // the last point; and the width of points for a time that begins then.
+  int64_t Oldest() const;
+  int64_t SinceOf(absl::Duration latest) const;
+  int64_t WidthFor(int64_t since) const;
   // By epoch, the rank that this one was there.
   std::map<uint64_t, size_t> Trace(uint64_t epoch, uint32_t rank) const;
 

@@ -104,6 +104,75 @@ TEST_F(RollUpHistoryTest, TheOlderTheCoarser) {
   EXPECT_LT(now_ - history_->Read(1, 0).front().at, absl::Hours(24 * 31));
 }
 
+TEST_F(RollUpHistoryTest, ARangeHasFewPointsWhateverItsLength) {
+  Begin(1);
+  PassAll(40 * 8640, {100, 300});
+  const absl::Duration ten = absl::Minutes(10);
+  const std::pair<absl::Duration, absl::Duration> ranges[] = {
+      {ten, absl::Seconds(10)}, {absl::Hours(1), absl::Seconds(10)},    {absl::Hours(6), absl::Minutes(1)},
+      {absl::Hours(72), ten},   {absl::Hours(24 * 30), absl::Hours(1)}, {absl::InfiniteDuration(), absl::Hours(1)}};
+  for (const auto& [latest, width] : ranges) {
+    for (const uint32_t rank : {1u, RollUpHistory::kWholeJob}) {
+      const std::vector<RollUpHistory::Point> points = history_->Read(1, rank, latest);
+      ASSERT_FALSE(points.empty()) << latest;
+      EXPECT_LE(points.size(), static_cast<size_t>(RollUpHistory::kMostRead + 2)) << latest;
+      if (latest != absl::InfiniteDuration()) {
+        EXPECT_GT(points.front().at, now_ - latest - width) << latest;
+        EXPECT_LE(points.front().at, now_ - latest + width) << latest;
+      }
+      EXPECT_GT(points.back().at + width, now_ - absl::Seconds(10)) << latest;
+      for (size_t i = 0; i < points.size(); ++i) {
+        EXPECT_EQ(points[i].width, width) << latest;
+        EXPECT_EQ(points[i].value.waited, rank == 1 ? 300 : 200);
+        if (i == 0) continue;
+        EXPECT_EQ(points[i].at, points[i - 1].at + width) << latest << ", neither twice nor not at all";
+        if (i + 1 < points.size()) {
+          EXPECT_EQ(points[i].value.steps, 10 * (width / absl::Seconds(10))) << latest;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(RollUpHistoryTest, AllOfAShortTimeIsInFineSteps) {
+  Begin(1);
+  PassAll(30, {100});
+  EXPECT_EQ(history_->Read(1, 0, absl::InfiniteDuration()).size(), 30u);
+  EXPECT_EQ(history_->Read(1, 0, absl::Minutes(2)).size(), 12u);
+  EXPECT_EQ(history_->Read(1, 0, absl::Hours(1)).size(), 30u);
+  EXPECT_TRUE(history_->Read(1, 7, absl::Hours(1)).empty());
+  // Ten minutes of the past after a long break are those before the job's last point.
+  now_ += absl::Hours(9);
+  EXPECT_EQ(history_->Read(1, 0, absl::Minutes(2)).size(), 12u);
+  const RollUpHistory nothing(kRows, nullptr);
+  EXPECT_TRUE(nothing.Read(1, 0, absl::InfiniteDuration()).empty());
+  EXPECT_TRUE(nothing.Read(1, 0, absl::Hours(1)).empty());
+}
+
+TEST_F(RollUpHistoryTest, SeveralRanksAreTheMeanOfThoseThatWereMeasured) {
+  Begin(1);
+  PassAll(3, {100, 200, 900, 500});
+  std::vector<RollUp> ranks = {Ten(100), RollUp(), Ten(900), Ten(500)};
+  history_->Add(history_->NumberAt(now_), ranks);
+  const std::vector<RollUpHistory::Point> points = history_->ReadMean(1, {0, 1, 2}, absl::Hours(1));
+  ASSERT_EQ(points.size(), 4u);
+  EXPECT_EQ(points[0].value.waited, 400);
+  EXPECT_EQ(points[0].value.most_waited, 900);
+  EXPECT_EQ(points[0].value.cpu, 900);
+  EXPECT_EQ(points[0].value.steps, 10u);
+  EXPECT_EQ(points[3].value.waited, 500) << "of the two that were measured";
+  // Of the next epoch: the same processes.
+  now_ += absl::Seconds(10);
+  Begin(2, {3, 2, -1});
+  PassAll(2, {300, 700, 0});
+  const std::vector<RollUpHistory::Point> both = history_->ReadMean(2, {0, 1}, std::nullopt);
+  ASSERT_EQ(both.size(), 6u);
+  EXPECT_EQ(both[0].value.waited, 700);
+  EXPECT_EQ(both[5].value.waited, 500);
+  EXPECT_EQ(history_->ReadMean(2, {2}, std::nullopt).size(), 2u);
+  EXPECT_TRUE(history_->ReadMean(2, {}, std::nullopt).empty());
+}
+
 TEST_F(RollUpHistoryTest, TheMostAndTheMeanAreThoseOfAllSeconds) {
   Begin(1);
   for (int i = 0; i < 8640; ++i) Pass({static_cast<uint16_t>(i % 6 == 0 ? 600 : 0), 0});

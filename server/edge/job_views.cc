@@ -3,9 +3,17 @@
 #include <iterator>
 #include <variant>
 
-#include "server/edge/view_json.h"
+#include "absl/strings/str_cat.h"
 
 namespace farandole {
+namespace {
+
+std::string NameOf(const HistoryAsked& history) {
+  const absl::Duration latest = history.latest.value_or(absl::ZeroDuration());
+  return absl::StrCat(history.rank, " ", history.epoch, " ", absl::ToInt64Seconds(latest), " ", history.host_id);
+}
+
+}  // namespace
 
 const std::string* JobView::Find(const std::string& query) const {
   const auto found = bodies_.find(query);
@@ -18,8 +26,9 @@ void JobView::Keep(const std::string& query, const std::string& body) const {
   bytes_ += bytes;
 }
 
-void JobViews::Ask(const Access& viewer, const JobKey& key, std::optional<uint32_t> rank, Use use) {
-  const Place place(key, rank);
+void JobViews::Ask(const Access& viewer, const JobKey& key, std::optional<HistoryAsked> history, Use use) {
+  if (history.has_value()) history->is_alone = true;
+  const Place place(key, history.has_value() ? NameOf(*history) : "");
   std::shared_ptr<const JobView> fresh;
   std::shared_ptr<Question> question;
   {
@@ -40,8 +49,8 @@ void JobViews::Ask(const Access& viewer, const JobKey& key, std::optional<uint32
   if (fresh != nullptr) return use(absl::OkStatus(), fresh);
   router_->Push(
       key,
-      [rank](CallId call) {
-        return JobInspected{call, rank};
+      [&history](CallId call) {
+        return JobInspected{call, history};
       },
       [this, viewer, place, question](const absl::Status& status, ReplyMessage message) {
         Take(viewer, place, question, status, std::move(message));
@@ -50,8 +59,7 @@ void JobViews::Ask(const Access& viewer, const JobKey& key, std::optional<uint32
 
 void JobViews::Expire(const JobKey& key) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (auto entry = entries_.lower_bound({key, std::nullopt}); entry != entries_.end() && entry->first.first == key;
-       ++entry) {
+  for (auto entry = entries_.lower_bound({key, ""}); entry != entries_.end() && entry->first.first == key; ++entry) {
     entry->second = Entry();
   }
 }
@@ -62,9 +70,7 @@ void JobViews::Take(const Access& viewer, const Place& place, const std::shared_
   std::shared_ptr<const JobView> view;
   if (auto* job = std::get_if<v1::GetJobResponse>(&message); said.ok() && job != nullptr) {
     router_->TakePaceOfAnswer(viewer, job->ByteSizeLong());
-    const std::optional<uint32_t> rank = place.second;
-    view =
-        std::make_shared<const JobView>(rank.has_value() ? OfRank(*rank, std::move(*job)) : std::move(*job), clock_());
+    view = std::make_shared<const JobView>(std::move(*job), clock_());
   } else if (said.ok()) {
     said = absl::InternalError("the job's answer is of another call's type");
   }

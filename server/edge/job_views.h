@@ -58,13 +58,14 @@ class JobViews {
 
   using Use = std::function<void(const absl::Status&, std::shared_ptr<const JobView>)>;
   // `use` is called once with a fresh view, at once or later, from any thread; or with why there is none.
-  // `rank`: the view has its history, and no other worker. Where the job itself is asked, `viewer` pays for the answer.
-  void Ask(const Access& viewer, const JobKey& key, std::optional<uint32_t> rank, Use use);
+  // `history`: the view has this alone. Where the job itself is asked, `viewer` pays for the answer.
+  void Ask(const Access& viewer, const JobKey& key, std::optional<HistoryAsked> history, Use use);
   // The job has changed: what is known of it, and what was asked for before, is no answer to later questions.
   void Expire(const JobKey& key);
 
  private:
-  using Place = std::pair<JobKey, std::optional<uint32_t>>;
+  // The job, and the history's name; "": there is none.
+  using Place = std::pair<JobKey, std::string>;
   // A question to the job, and those that wait for its answer.
   struct Question {
     std::vector<Use> waiting;

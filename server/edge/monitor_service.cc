@@ -82,9 +82,9 @@ grpc::ServerUnaryReactor* Show(CallRouter* router, grpc::CallbackServerContext* 
                                });
 }
 
-std::optional<uint32_t> HistoryOf(const v1::GetJobRequest& request) {
+std::optional<HistoryAsked> HistoryOf(const v1::GetJobRequest& request) {
   if (!request.has_history_of_rank()) return std::nullopt;
-  return request.history_of_rank();
+  return HistoryAsked{request.history_of_rank()};
 }
 
 }  // namespace
@@ -111,8 +111,8 @@ grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* MonitorService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
                                                  v1::GetJobResponse* response) {
   return Show(router_, context, LookOf(router_, *context, request->job(), request->tenant()), response,
-              [history_of = HistoryOf(*request)](CallId call) {
-                return JobInspected{call, history_of};
+              [history = HistoryOf(*request)](CallId call) {
+                return JobInspected{call, history};
               });
 }
 

@@ -104,10 +104,22 @@ absl::StatusOr<Json> RankJson(absl::string_view query, const v1::GetJobResponse&
     if (absl::StrCat(worker.rank()) != rank || worker.state() == "waiting") continue;
     Json json;
     json["worker"] = WorkerJson(worker);
-    if (job.has_rank_history()) json["rank_history"] = HistoryJson(job.rank_history());
     return json;
   }
   return absl::NotFoundError(absl::StrCat("job ", job.summary().job(), " has no worker of rank ", rank));
+}
+
+absl::StatusOr<Json> ChartsJson(absl::string_view query, const v1::GetJobResponse& job) {
+  const std::string host = QueryValue(query, "host");
+  if (!host.empty() && !job.has_rank_history())
+    return absl::NotFoundError(absl::StrCat("job ", job.summary().job(), " has no rank on host ", host));
+  uint32_t rank = 0;
+  const bool is_one = absl::SimpleAtoi(QueryValue(query, "rank"), &rank);
+  if (is_one && job.summary().state() != v1::JOB_STATE_FORMING && rank >= job.summary().size())
+    return absl::NotFoundError(absl::StrCat("job ", job.summary().job(), " has no worker of rank ", rank));
+  Json json;
+  json["rank_history"] = HistoryJson(job.rank_history());
+  return json;
 }
 
 // Sums over the ranks of a host.
@@ -229,26 +241,16 @@ RowRange RowsOf(absl::string_view query, size_t found, size_t otherwise, size_t 
 absl::StatusOr<std::string> ViewJson(absl::string_view view, absl::string_view query, const v1::GetJobResponse& job,
                                      int64_t at_unix_ms) {
   absl::StatusOr<Json> json = absl::InvalidArgumentError(
-      absl::StrCat("view=", view, " is not page, workers, ranks, rank, hosts, collectives or checkpoints"));
+      absl::StrCat("view=", view, " is not page, workers, ranks, rank, charts, hosts, collectives or checkpoints"));
   if (view == "page") json = PageJson(job);
   if (view == "workers") json = WorkersJson(query, job);
   if (view == "rank") json = RankJson(query, job);
+  if (view == "charts") json = ChartsJson(query, job);
   if (view == "hosts") json = HostsJson(query, job);
   if (view == "collectives") json = CollectivesJson(job);
   if (!json.ok()) return json.status();
   (*json)["at_unix_ms"] = at_unix_ms;
   return ShowJson(*json, -1) + "\n";
-}
-
-v1::GetJobResponse OfRank(uint32_t rank, v1::GetJobResponse job) {
-  // Not the same message: what is taken out of one stays with it for its next use.
-  v1::GetJobResponse kept;
-  kept.mutable_summary()->Swap(job.mutable_summary());
-  if (job.has_rank_history()) kept.mutable_rank_history()->Swap(job.mutable_rank_history());
-  for (v1::WorkerStatus& worker : *job.mutable_workers()) {
-    if (worker.rank() == rank) kept.add_workers()->Swap(&worker);
-  }
-  return kept;
 }
 
 std::string RankBytes(const v1::GetJobResponse& job) {

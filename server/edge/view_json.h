@@ -26,15 +26,13 @@ RowRange RowsOf(absl::string_view query, size_t found, size_t otherwise, size_t 
 //   page         the job without its workers: their number by state, its judgement, its history
 //   workers      its workers, by page: offset=, limit= (100), order= (rank, own, waited, transfer, cpu, alone, silence;
 //                all but rank: the greatest first), host= (a host's id)
-//   rank         one worker, rank=, with its last hour where the view has it
+//   rank         one worker, rank=
+//   charts       the history of rank= (a number, or "all") or host= that the job was asked for
 //   hosts        its hosts with their network, and the averages of their ranks; offset=, limit=, or one: host= (its id)
 //   collectives  the at most 64 collectives in which most ranks are: how many submitted them last, wait, and run them
-// INVALID_ARGUMENT: there is no such view or order. NOT_FOUND: no such rank.
+// INVALID_ARGUMENT: there is no such view or order. NOT_FOUND: no such rank or host.
 absl::StatusOr<std::string> ViewJson(absl::string_view view, absl::string_view query, const v1::GetJobResponse& job,
                                      int64_t at_unix_ms);
-
-// As much of the job as the view "rank" of this rank shows: without the other workers.
-v1::GetJobResponse OfRank(uint32_t rank, v1::GetJobResponse job);
 
 // One byte for each rank. The upper three bits: 0 live, 1 draining, 2 left, 3 lost, 4 any other state. The lower five:
 // the program's own share of the time in thirtieths; 31: not measured.

@@ -74,13 +74,16 @@ TEST(ViewJsonTest, ARankIsFoundOrNamed) {
   EXPECT_THAT(missing.message(), HasSubstr("job mnist has no worker of rank 8"));
 }
 
-TEST(ViewJsonTest, OfARankAsMuchIsKeptAsItsViewShows) {
-  v1::GetJobResponse job = SomeJob(1000);
+TEST(ViewJsonTest, ChartsAreOfARankAHostOrTheWholeJobThatThereIs) {
+  v1::GetJobResponse job;
+  job.mutable_summary()->set_job("mnist");
+  job.mutable_summary()->set_size(8);
+  EXPECT_EQ(View("charts", "rank=7", job)["rank_history"]["at_unix_ms"], Json::array());
+  EXPECT_EQ(View("charts", "rank=all", job)["rank_history"]["steps"], Json::array()) << "of a job in the queue";
+  EXPECT_EQ(ViewJson("charts", "rank=8", job, 0).status().message(), "job mnist has no worker of rank 8");
+  EXPECT_EQ(ViewJson("charts", "host=id-7", job, 0).status().message(), "job mnist has no rank on host id-7");
   job.mutable_rank_history()->add_at_unix_ms(7);
-  const v1::GetJobResponse kept = OfRank(3, job);
-  EXPECT_EQ(ViewJson("rank", "rank=3", kept, 5).value(), ViewJson("rank", "rank=3", job, 5).value());
-  EXPECT_EQ(ViewJson("rank", "rank=8", kept, 5).status().message(), "job mnist has no worker of rank 8");
-  EXPECT_LT(kept.SpaceUsedLong(), job.SpaceUsedLong() / 100);
+  EXPECT_EQ(View("charts", "host=id-0", job)["rank_history"]["at_unix_ms"], (Json{7}));
 }
 
 TEST(JobViewTest, WhatIsWrittenOfAViewHasABound) {

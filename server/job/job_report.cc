@@ -1,6 +1,7 @@
 #include "server/job/job_report.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -43,7 +44,13 @@ v1::JobSummary JobReport::Summary() const {
   return summary;
 }
 
-v1::GetJobResponse JobReport::Inspect(std::optional<uint32_t> history_of, uint64_t history_epoch) const {
+v1::GetJobResponse JobReport::Inspect(const std::optional<HistoryAsked>& history) const {
+  if (history.has_value() && history->is_alone) {
+    v1::GetJobResponse response;
+    *response.mutable_summary() = Summary();
+    AddHistory(*history, &response);
+    return response;
+  }
   v1::GetJobResponse response = job_.ReportMeasured();
   *response.mutable_summary() = Summary();
   *response.mutable_history() = ledger_.history().entries();
@@ -51,12 +58,7 @@ v1::GetJobResponse JobReport::Inspect(std::optional<uint32_t> history_of, uint64
                                                         : job_.run->negotiation_messages());
   response.set_flight(job_.last.flight);
   if (job_.wanted.state().serial() != 0) *response.mutable_wanted_checkpoint() = job_.wanted.state();
-  const uint64_t epoch = history_epoch == 0 ? ledger_.record().epoch().number() : history_epoch;
-  if (history_of.has_value()) {
-    *response.mutable_rank_history() = ReportHistory(job_.measured.history(), epoch, *history_of);
-    if (job_.run != nullptr && job_.run->epoch().number() == epoch)
-      job_.run->diagnosis().AddSections(*history_of, response.mutable_rank_history());
-  }
+  if (history.has_value()) AddHistory(*history, &response);
   for (const v1::WorkerStatus& worker : job_.run == nullptr ? job_.last.workers : job_.run->Workers(ledger_.now()))
     *response.add_workers() = worker;
   for (v1::WorkerStatus& worker : *response.mutable_workers()) {
@@ -76,6 +78,28 @@ v1::GetJobResponse JobReport::Inspect(std::optional<uint32_t> history_of, uint64
     }
   }
   return response;
+}
+
+void JobReport::AddHistory(const HistoryAsked& asked, v1::GetJobResponse* response) const {
+  const RollUpHistory& history = job_.measured.history();
+  const v1::Epoch& last = ledger_.record().epoch();
+  if (asked.host_id.empty()) {
+    const uint64_t epoch = asked.epoch == 0 ? last.number() : asked.epoch;
+    *response->mutable_rank_history() = ReportHistory(history.Read(epoch, asked.rank, asked.latest));
+    if (job_.run != nullptr && job_.run->epoch().number() == epoch)
+      job_.run->diagnosis().AddSections(asked.rank, response->mutable_rank_history());
+    return;
+  }
+  std::vector<uint32_t> ranks;
+  for (int rank = 0; rank < last.members_size(); ++rank) {
+    if (last.members(rank).host_id() == asked.host_id) ranks.push_back(static_cast<uint32_t>(rank));
+  }
+  if (ranks.empty()) return;
+  // The mean of all ranks is there already, and has those that were lost.
+  const bool has_all = ranks.size() == static_cast<size_t>(last.members_size());
+  *response->mutable_rank_history() =
+      ReportHistory(has_all ? history.Read(last.number(), RollUpHistory::kWholeJob, asked.latest)
+                            : history.ReadMean(last.number(), ranks, asked.latest));
 }
 
 std::string JobReport::WaitingSentence() const {

@@ -1,12 +1,12 @@
 #ifndef FARANDOLE_SERVER_JOB_JOB_REPORT_H_
 #define FARANDOLE_SERVER_JOB_JOB_REPORT_H_
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "farandole/v1/monitor.pb.h"
 #include "server/job/parts.h"
+#include "server/job/rules/event.h"
 
 namespace farandole {
 
@@ -17,12 +17,15 @@ class JobReport {
 
   // The job's row in ListJobs.
   v1::JobSummary Summary() const;
-  // `history_of` and `history_epoch` as in JobInspected.
-  v1::GetJobResponse Inspect(std::optional<uint32_t> history_of = std::nullopt, uint64_t history_epoch = 0) const;
+  // `history` as in JobInspected.
+  v1::GetJobResponse Inspect(const std::optional<HistoryAsked>& history = std::nullopt) const;
   // Whom the job waits for, and who waits.
   std::string WaitingSentence() const;
 
  private:
+  // Nothing where a host is asked for that has no rank.
+  void AddHistory(const HistoryAsked& asked, v1::GetJobResponse* response) const;
+
   const JobParts& job_;
   const Ledger& ledger_;
 };

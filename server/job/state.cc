@@ -223,7 +223,7 @@ void Job::State::On(const JobInspected& event) {
     return ledger_.Answer<v1::GetJobResponse>(
         event.call, absl::NotFoundError(absl::StrCat("no worker of job ", ledger_.name(), " has joined yet")));
   }
-  ledger_.Answer<v1::GetJobResponse>(event.call, report_.Inspect(event.history_of, event.history_epoch));
+  ledger_.Answer<v1::GetJobResponse>(event.call, report_.Inspect(event.history));
 }
 
 void Job::State::On(const CheckpointsListed& event) {

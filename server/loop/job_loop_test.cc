@@ -151,7 +151,7 @@ TEST_F(JobLoopTest, NoStepWaitsForTheCommitOfMeasurementsAndTheJobStaysUntilItHa
   store_.AwaitHeld(2);
   store_.LetOneThrough();
   EXPECT_EQ(outputs_.NextReply().call, 3u);
-  ASSERT_TRUE(loop->Push(kJob, JobInspected{4, 0}).ok());
+  ASSERT_TRUE(loop->Push(kJob, JobInspected{4, HistoryAsked{0}}).ok());
   const Reply shown = outputs_.NextReply();
   EXPECT_EQ(std::get<v1::GetJobResponse>(shown.message).rank_history().steps_size(), 1);
   const int reads = store_.calls();
@@ -162,7 +162,7 @@ TEST_F(JobLoopTest, NoStepWaitsForTheCommitOfMeasurementsAndTheJobStaysUntilItHa
   // Now it is, and read again when somebody asks.
   CallId call = 6;
   while (store_.calls() == reads) {
-    ASSERT_TRUE(loop->Push(kJob, JobInspected{call++, 0}).ok());
+    ASSERT_TRUE(loop->Push(kJob, JobInspected{call++, HistoryAsked{0}}).ok());
     const Reply again = outputs_.NextReply();
     EXPECT_EQ(std::get<v1::GetJobResponse>(again.message).rank_history().steps_size(), 1);
   }

@@ -130,10 +130,16 @@ class World {
     const StreamId stream = SomeStream(steps);
     if (stream != 0) shell_.Close(stream, "closed");
   }
+  void Look(const Steps& steps) {
+    HistoryAsked asked{static_cast<uint32_t>(steps.number())};
+    asked.host_id = steps.text();
+    asked.latest = absl::Minutes(static_cast<int64_t>(steps.number()));
+    shell_.Step(JobInspected{shell_.NewCall(), asked});
+  }
   void Ask(const Steps& steps) {
     switch (steps.number() % 8) {
       case 0:
-        shell_.Step(JobInspected{shell_.NewCall(), steps.number()});
+        Look(steps);
         return;
       case 1:
         shell_.Step(CheckpointsListed{shell_.NewCall(), steps.number(), 0, static_cast<size_t>(steps.number())});

@@ -16,12 +16,12 @@
 #include "absl/time/clock.h"
 #include "base/job_state.h"
 #include "nlohmann/json.hpp"
-#include "server/diagnosis/roll_up_history.h"
 #include "server/edge/pages/page.h"
 #include "server/edge/routes/access_routes.h"
 #include "server/edge/routes/action_routes.h"
 #include "server/edge/routes/file_places.h"
 #include "server/edge/routes/hang_routes.h"
+#include "server/edge/routes/history_query.h"
 #include "server/edge/routes/job_routes.h"
 #include "server/edge/routes/timeline_routes.h"
 #include "server/edge/view_json.h"
@@ -49,13 +49,6 @@ constexpr size_t kMostWholeJobs = 8;
 constexpr size_t kMostPageBytes = 32 << 20;
 constexpr size_t kMostSearchBytes = 256;
 
-// The rank whose history is asked for, "rank=37" in the query; "rank=all": the whole job's.
-std::optional<uint32_t> RankOf(const std::string& query) {
-  uint32_t rank = 0;
-  if (QueryValue(query, "rank") == "all") return RollUpHistory::kWholeJob;
-  return absl::SimpleAtoi(QueryValue(query, "rank"), &rank) ? std::make_optional(rank) : std::nullopt;
-}
-
 // Written on the edge's thread: it may be of thousands of workers and checkpoints, for which no other job is to wait.
 HttpReply JobReply(std::shared_ptr<const v1::GetJobResponse> job, v1::ListCheckpointsResponse listed) {
   HttpReply reply;
@@ -73,12 +66,12 @@ HttpReply JobReply(std::shared_ptr<const v1::GetJobResponse> job, v1::ListCheckp
 
 void AnswerJob(CallRouter* router, const Access& viewer, const JobKey& key, const std::string& query,
                HttpAnswer answer) {
-  uint64_t epoch = 0;
-  if (!absl::SimpleAtoi(QueryValue(query, "epoch"), &epoch)) epoch = 0;
+  const absl::StatusOr<std::optional<HistoryAsked>> history = HistoryIn(query);
+  if (!history.ok()) return answer(Refuse(history.status()));
   AskJob<v1::GetJobResponse>(
       router, key,
-      [history_of = RankOf(query), epoch](CallId call) {
-        return JobInspected{call, history_of, epoch};
+      [&history](CallId call) {
+        return JobInspected{call, *history};
       },
       std::move(answer),
       [router, viewer, key](v1::GetJobResponse job, const HttpAnswer& next) {
@@ -119,8 +112,14 @@ struct Pages {
 
 void AnswerView(const Pages& pages, const JobKey& key, const std::string& query, const HttpIdentity& identity,
                 HttpAnswer answer) {
-  const bool has_history = QueryValue(query, "view") == "rank";
-  pages.views->Ask(ReaderOf(identity), key, has_history ? RankOf(query) : std::nullopt,
+  absl::StatusOr<std::optional<HistoryAsked>> history = std::nullopt;
+  if (QueryValue(query, "view") == "charts") {
+    history = HistoryIn(query);
+    if (!history.ok()) return answer(Refuse(history.status()));
+    if (!history->has_value()) return answer(HttpError(400, "view=charts needs rank=, a number or all, or host="));
+    if (!(*history)->latest.has_value()) (*history)->latest = absl::InfiniteDuration();
+  }
+  pages.views->Ask(ReaderOf(identity), key, *std::move(history),
                    [query, identity, bytes = pages.bytes, answer = std::move(answer)](
                        const absl::Status& status, std::shared_ptr<const JobView> view) {
                      if (!status.ok()) return answer(Refuse(status));

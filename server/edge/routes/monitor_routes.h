@@ -27,8 +27,7 @@ struct MonitorSources {
 //                                        (at most 1,000) say which of them are told
 //   GET /api/v1/jobs/NAME[?tenant=NAME]  one job with "workers", "history" and "checkpoints"; another tenant's with an
 //                                        a cluster role only; with view= the part of it that a page shows
-//                                        (view_json.h); with rank=, a number or "all", its "rank_history", in epoch= or
-//                                        the last one
+//                                        (view_json.h); with what history_query.h has, its "rank_history"
 //   GET /api/v1/jobs/NAME/metrics        what its programs have logged (web/logged_text.h); format=csv, name= (again
 //                                        and again) choose
 //   GET /api/v1/events                   what changes, as server-sent events (live_events.h)

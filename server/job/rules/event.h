@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/btree_set.h"
+#include "absl/time/time.h"
 #include "farandole/v1/worker.pb.h"
 
 namespace farandole {
@@ -75,12 +76,23 @@ struct ExitReported {
 struct LostListed {
   CallId call = 0;
 };
+// A history that is wanted of what a job's ranks have measured.
+struct HistoryAsked {
+  // The rank, or RollUpHistory::kWholeJob; in this epoch, 0: in the last one.
+  uint32_t rank = 0;
+  uint64_t epoch = 0;
+  // Set: the mean of this host's ranks in the last epoch instead.
+  std::string host_id = {};
+  // As RollUpHistory::Read has it.
+  std::optional<absl::Duration> latest = std::nullopt;
+  // Nothing is wanted but this and the summary.
+  bool is_alone = false;
+};
 // Monitor: GetJobResponse.
 struct JobInspected {
   CallId call = 0;
-  // The rank whose history is wanted besides, or RollUpHistory::kWholeJob; in this epoch, 0: in the last one.
-  std::optional<uint32_t> history_of = std::nullopt;
-  uint64_t history_epoch = 0;
+  // nullopt: none is wanted.
+  std::optional<HistoryAsked> history = std::nullopt;
 };
 // Monitor: DiagnoseResponse, when the workers have answered.
 struct EvidenceRequested {

@@ -2,7 +2,7 @@
 // program for a checkpoint.
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { show } from "./address";
+import { showPart } from "./address";
 import { act, askJson, pathOf, type Job, type Timeline, type WantedCheckpoint } from "./api";
 import { useAsking, useChange } from "./asking";
 import { Confirmed } from "./confirm";
@@ -26,7 +26,7 @@ export function Actions({ job, ...props }: JobProps & { job: Job }): JSX.Element
 function StacksNow({ tenant, name }: JobProps): JSX.Element {
   const { said, ask } = useAsking(async () => {
     await askStacks(tenant, name);
-    location.hash = show(["jobs", tenant, name, "hang"]);
+    location.hash = showPart(tenant, name, "hang");
   });
   return (
     <div class="actions">

@@ -26,6 +26,11 @@ export function show(parts: readonly (string | number)[], query: Readonly<Record
   return fields.length > 0 ? `${path}?${new URLSearchParams(fields)}` : path;
 }
 
+// The address of a part of a job, with the time range that the page shows now.
+export function showPart(tenant: string, job: string, ...parts: readonly (string | number)[]): string {
+  return show(["jobs", tenant, job, ...parts], { range: parse(location.hash).query["range"] ?? "" });
+}
+
 export function useAddress(): Address {
   const [address, setAddress] = useState(() => parse(location.hash));
   useEffect(() => {

@@ -240,7 +240,12 @@ export interface SectionTime {
 export interface Rank {
   at_unix_ms: number;
   worker: Worker;
-  rank_history?: RankHistory;
+}
+
+// Of a rank, of a host's ranks, or of the job in all.
+export interface Charted {
+  at_unix_ms: number;
+  rank_history: RankHistory;
 }
 
 export interface Host {

@@ -23,6 +23,7 @@ interface ChartProps {
 }
 
 const HEIGHT = 180;
+const DAY_MS = 24 * 3_600_000;
 const styleOf = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const shown = (value: number | null | undefined): string => (value === null || value === undefined ? "–" : `${Number(value.toPrecision(6))}`);
 
@@ -71,7 +72,9 @@ export function Chart({ title, unit, at, lines, most, isSteps = false }: ChartPr
   }, [lines.map((line) => line.name).join("\n")]);
   useEffect(() => plot.current?.setData(data()), [at, lines]);
 
-  const place = (index: number): string => (isSteps ? `step ${at[index]}` : new Date(at[index] ?? 0).toLocaleTimeString());
+  const isLong = (at.at(-1) ?? 0) - (at[0] ?? 0) > DAY_MS / 2;
+  const clock = (time: Date): string => (isLong ? time.toLocaleString() : time.toLocaleTimeString());
+  const place = (index: number): string => (isSteps ? `step ${at[index]}` : clock(new Date(at[index] ?? 0)));
   const valuesAt = (index: number): string => lines.map((line) => `${line.name} ${shown(line.values.at(index))}${unit}`).join(", ");
   const onKey = (event: KeyboardEvent): void => {
     const last = at.length - 1;

@@ -1,6 +1,6 @@
 // In which collectives the ranks are: where all but a few wait in one, the others have not submitted it yet.
 import type { JSX } from "preact";
-import { show } from "./address";
+import { showPart } from "./address";
 import { askJson, viewOf, type Collectives as Found } from "./api";
 import { count, duration } from "./format";
 import type { JobProps } from "./job";
@@ -23,7 +23,7 @@ export function Collectives({ tenant, name }: JobProps): JSX.Element {
     { name: "Longest wait", isNumber: true, of: (row) => (row.waiting > 0 ? duration(row.longest_wait_ms) : "–") },
     {
       name: "For example",
-      of: (row) => (row.submitted > 0 ? <a href={show(["jobs", tenant, name, "rank", row.first_rank])}>rank {row.first_rank}</a> : "–"),
+      of: (row) => (row.submitted > 0 ? <a href={showPart(tenant, name, "rank", row.first_rank)}>rank {row.first_rank}</a> : "–"),
     },
   ];
   return (

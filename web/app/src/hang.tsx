@@ -2,7 +2,7 @@
 // stall, of the job's end, or asked now.
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
-import { setQuery, show } from "./address";
+import { setQuery, showPart } from "./address";
 import { act, askJson, pathOf, type Evidence, type Hang, type HangWait, type Job, type Recorder, type StackGroup } from "./api";
 import { useAsking } from "./asking";
 import { ago, bytes, clock, count, duration, plural } from "./format";
@@ -130,7 +130,7 @@ function Found({ found, ...props }: JobProps & { found: Evidence }): JSX.Element
 
 function Waits({ waits, tenant, name }: JobProps & { waits: HangWait[] }): JSX.Element {
   const ranks = (group: { text: string; first: number; count: number }): ComponentChildren =>
-    group.count === 1 ? <a href={show(["jobs", tenant, name, "rank", group.first])}>{group.text}</a> : group.text;
+    group.count === 1 ? <a href={showPart(tenant, name, "rank", group.first)}>{group.text}</a> : group.text;
   const columns: Column<HangWait & { number: number }>[] = [
     { name: "Arrow", isNumber: true, of: (wait) => wait.number },
     { name: "Who waits", of: (wait) => ranks(wait.waiting) },

@@ -1,7 +1,8 @@
 // The hosts of a job with their network, and one host with its ranks.
 import type { JSX } from "preact";
-import { setQuery, show } from "./address";
+import { setQuery, showPart } from "./address";
 import { askJson, viewOf, type Host, type Hosts as HostList, type Job } from "./api";
+import { Charts } from "./charts";
 import { DrainHost } from "./departures";
 import { bytes, count, percent } from "./format";
 import type { JobProps } from "./job";
@@ -21,7 +22,7 @@ export function Hosts({ tenant, name, address }: JobProps): JSX.Element {
     isAbout(tenant, name),
   );
   const columns: Column<Host>[] = [
-    { name: "Host", of: (host) => <a href={show(["jobs", tenant, name, "host", host.host_id])}>{host.hostname || host.host_id}</a> },
+    { name: "Host", of: (host) => <a href={showPart(tenant, name, "host", host.host_id)}>{host.hostname || host.host_id}</a> },
     { name: "Ranks", isNumber: true, of: ranksOf },
     { name: "Live", isNumber: true, of: (host) => count(host.live) },
     { name: "Lost", isNumber: true, of: (host) => <span class={host.lost > 0 ? "lost" : ""}>{count(host.lost)}</span> },
@@ -63,7 +64,7 @@ export function HostPage({ tenant, name, address, job, host: id }: JobProps & { 
     <Show of={loaded}>
       {(list) => {
         const host = list.hosts[0];
-        if (!host) return <Empty title="No such host takes part in this epoch."><p><a href={show(["jobs", tenant, name, "hosts"])}>All hosts</a></p></Empty>;
+        if (!host) return <Empty title="No such host takes part in this epoch."><p><a href={showPart(tenant, name, "hosts")}>All hosts</a></p></Empty>;
         return (
           <section aria-labelledby="host-title">
             <h2 id="host-title">{`Host ${host.hostname || host.host_id}`}</h2>
@@ -79,6 +80,8 @@ export function HostPage({ tenant, name, address, job, host: id }: JobProps & { 
               <div><dt>retransmits this epoch</dt><dd>{host.retransmits === undefined ? "–" : count(host.retransmits)}</dd></div>
             </dl>
             <DrainHost tenant={tenant} name={name} job={job} host={host} />
+            <h3>Over time</h3>
+            <Charts tenant={tenant} name={name} address={address} of={{ host: id }} />
             <h3>Its ranks</h3>
             <WorkerTable tenant={tenant} name={name} address={address} host={id} />
           </section>

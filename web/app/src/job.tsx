@@ -1,8 +1,9 @@
 // One job: its verdict first, and below it the part that the address names.
 import type { JSX } from "preact";
-import { show, type Address } from "./address";
+import { show, showPart, type Address } from "./address";
 import { askJson, viewOf, type Blocker, type Checkpoints as CheckpointList, type Job } from "./api";
 import { Actions } from "./actions";
+import { Charts } from "./charts";
 import { CheckpointTable, Checkpoints } from "./checkpoints";
 import { Collectives } from "./collectives";
 import { EndJob } from "./departures";
@@ -52,7 +53,7 @@ export function JobPage({ address }: { address: Address }): JSX.Element {
             <Verdict job={job} />
             <nav class="tabs" aria-label="Parts of the job">
               {TABS.map((one) => (
-                <a key={one} href={show(one === "overview" ? ["jobs", tenant, name] : ["jobs", tenant, name, one])} aria-current={one === tab ? "page" : undefined}>
+                <a key={one} href={one === "overview" ? showPart(tenant, name) : showPart(tenant, name, one)} aria-current={one === tab ? "page" : undefined}>
                   {one}
                   {one === "ranks" ? ` (${count(job.workers)})` : one === "hosts" ? ` (${count(job.hosts)})` : ""}
                 </a>
@@ -107,7 +108,7 @@ function Verdict({ job }: { job: Job }): JSX.Element {
       {job.last_stall && (
         <p class="sentence stalled">
           {`Stalled ${ago(job.last_stall_unix_ms, job.at_unix_ms)}: ${job.last_stall}. `}
-          <a href={show(["jobs", job.tenant, job.job, "hang"])}>Who waits for whom</a>
+          <a href={showPart(job.tenant, job.job, "hang")}>Who waits for whom</a>
         </p>
       )}
     </section>
@@ -125,7 +126,7 @@ function BlockerLine({ one, job }: { one: Blocker; job: Job }): JSX.Element {
         {one.rank !== undefined && (
           <>
             {" · "}
-            <a href={show(["jobs", job.tenant, job.job, "rank", one.rank])}>rank {one.rank}</a>
+            <a href={showPart(job.tenant, job.job, "rank", one.rank)}>rank {one.rank}</a>
           </>
         )}
       </p>
@@ -150,6 +151,12 @@ function Overview({ job, props }: { job: Job; props: JobProps }): JSX.Element {
           </div>
         ))}
       </section>
+      {job.epoch > 0 && (
+        <section aria-labelledby="charts-title">
+          <h2 id="charts-title">Over time</h2>
+          <Charts {...props} of={{ rank: "all" }} />
+        </section>
+      )}
       <Facts job={job} />
       <Actions {...props} job={job} />
       <LatestCheckpoints {...props} />

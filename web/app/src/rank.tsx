@@ -1,15 +1,15 @@
 // One rank: what it does now, and what it has done.
 import type { JSX } from "preact";
-import { show } from "./address";
-import { askJson, viewOf, type Job, type Rank, type RankHistory, type SectionTime, type Worker } from "./api";
-import { Chart } from "./chart";
+import { showPart } from "./address";
+import { askJson, viewOf, type Job, type Rank, type Worker } from "./api";
+import { Charts } from "./charts";
 import { DrainRank } from "./departures";
-import { bytes, count, duration, milliseconds, percent } from "./format";
+import { bytes, count, duration, percent } from "./format";
 import type { JobProps } from "./job";
 import { isAbout, useLoad } from "./load";
 import { Show, Shares, State } from "./parts";
 
-export function RankPage({ tenant, name, job, rank }: JobProps & { job: Job; rank: string }): JSX.Element {
+export function RankPage({ tenant, name, address, job, rank }: JobProps & { job: Job; rank: string }): JSX.Element {
   const loaded = useLoad<Rank>(
     `${tenant}/${name}/rank/${rank}`,
     () => askJson(viewOf(tenant, name, "rank", { rank })),
@@ -19,16 +19,12 @@ export function RankPage({ tenant, name, job, rank }: JobProps & { job: Job; ran
     <section aria-labelledby="rank-title">
       <h2 id="rank-title">{`Rank ${rank}`}</h2>
       <Show of={loaded}>
-        {({ worker, rank_history: history }) => (
+        {({ worker }) => (
           <>
-            <Now worker={worker} host={show(["jobs", tenant, name, "host", worker.host_id])} />
-            {history && history.sections.length > 0 && <Sections of={history.sections} />}
+            <Now worker={worker} host={showPart(tenant, name, "host", worker.host_id)} />
             <DrainRank tenant={tenant} name={name} job={job} worker={worker} />
-            {history && history.at_unix_ms.length > 1 ? (
-              <Hour history={history} />
-            ) : (
-              <p class="remark">Its charts begin after twenty seconds of measuring.</p>
-            )}
+            <h3>Over time</h3>
+            <Charts tenant={tenant} name={name} address={address} of={{ rank }} />
           </>
         )}
       </Show>
@@ -63,44 +59,5 @@ function Now({ worker, host }: { worker: Worker; host: string }): JSX.Element {
       </dl>
       {measured && <Shares own={measured.own_percent} waited={measured.waited_percent} transfer={measured.transfer_percent} />}
     </>
-  );
-}
-
-function Sections({ of }: { of: readonly SectionTime[] }): JSX.Element {
-  return (
-    <>
-      <h3>Sections of its program</h3>
-      <dl class="tiles">
-        {of.map((one) => (
-          <div key={one.name}>
-            <dt>{one.name}</dt>
-            <dd>{`${milliseconds(one.seconds_a_step)} a step, median ${milliseconds(one.median_seconds_a_step)}`}</dd>
-          </div>
-        ))}
-      </dl>
-    </>
-  );
-}
-
-const asPercent = (thousandths: readonly number[]): number[] => thousandths.map((value) => value / 10);
-
-function Hour({ history }: { history: RankHistory }): JSX.Element {
-  const steps = history.steps.map((value) => value / 10);
-  return (
-    <div class="charts">
-      <Chart
-        title="Share of the time"
-        unit=" %"
-        most={100}
-        at={history.at_unix_ms}
-        lines={[
-          { name: "waiting for ranks", colour: "--waited", values: asPercent(history.waited) },
-          { name: "its worst half second", colour: "--waited", values: asPercent(history.most_waited), isDashed: true },
-          { name: "collectives", colour: "--transfer", values: asPercent(history.transfer) },
-        ]}
-      />
-      <Chart title="CPU (100 % is a core)" unit=" %" at={history.at_unix_ms} lines={[{ name: "CPU", colour: "--own", values: asPercent(history.cpu) }]} />
-      <Chart title="Steps a second" unit="" at={history.at_unix_ms} lines={[{ name: "steps", colour: "--own", values: steps }]} />
-    </div>
   );
 }

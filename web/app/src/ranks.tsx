@@ -1,7 +1,7 @@
 // All ranks at a glance, and below them the table of those that the others wait for.
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { setQuery, show } from "./address";
+import { setQuery, showPart } from "./address";
 import { askBytes, askJson, viewOf, type Job, type Worker, type Workers } from "./api";
 import { bytes as showBytes, count, duration, percent } from "./format";
 import { layOut, ownOf, paint, rangeOf, stateOf, STATE_NAMES, type Colours } from "./grid";
@@ -99,7 +99,7 @@ function Grid({ tenant, name, bytes, blamed }: GridProps): JSX.Element {
   }, [bytes, width, focused, pointed, theme, [...blamed].join()]);
 
   const go = (rank: number): void => {
-    location.hash = show(["jobs", tenant, name, "rank", rank]);
+    location.hash = showPart(tenant, name, "rank", rank);
   };
   const rankAt = (event: MouseEvent): number | undefined => {
     const rank = Math.floor(event.offsetY / layout.cell) * layout.columns + Math.floor(event.offsetX / layout.cell);
@@ -197,9 +197,9 @@ export function WorkerTable({ tenant, name, address, host }: WorkerTableProps): 
       name: "Rank",
       isNumber: true,
       order: "rank",
-      of: (worker) => (worker.state === "waiting" ? "–" : <a href={show(["jobs", tenant, name, "rank", worker.rank])}>{worker.rank}</a>),
+      of: (worker) => (worker.state === "waiting" ? "–" : <a href={showPart(tenant, name, "rank", worker.rank)}>{worker.rank}</a>),
     },
-    { name: "Host", of: (worker) => <a href={show(["jobs", tenant, name, "host", worker.host_id])}>{worker.hostname}</a> },
+    { name: "Host", of: (worker) => <a href={showPart(tenant, name, "host", worker.host_id)}>{worker.hostname}</a> },
     { name: "State", of: (worker) => <><State state={worker.state} /> <span class="remark">{worker.state.split(": ").slice(1).join(": ")}</span></> },
     { name: "Missed alone", isNumber: true, order: "alone", of: (worker) => (worker.measured ? `${(worker.measured.alone_seconds ?? 0).toFixed(1)} s` : "–") },
     { name: "Last in", isNumber: true, of: (worker) => (worker.measured ? `${count(worker.measured.last_steps ?? 0)} of ${count(worker.measured.steps)}` : "–") },

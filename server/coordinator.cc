@@ -398,6 +398,7 @@ class Coordinator::Parts {
     metrics_.ShowBytes(bytes_);
     HttpReply reply;
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    reply.may_compress = true;
     reply.body = metrics_.Text();
     return reply;
   }

@@ -23,6 +23,7 @@ namespace {
 
 using boost::asio::ip::tcp;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // One raw connection.
@@ -84,6 +85,12 @@ class HttpEdgeTest : public ::testing::Test {
       // The large one is more than the sockets' buffers take.
       reply.body = request.query == "large" ? std::string(32 << 20, 'x') : "small\n";
       reply.held = held_;
+      return reply;
+    }));
+    site.routes.push_back(DirectRoute("GET", "/long", HttpAccess::kNobody, [](const HttpRequest& request) {
+      HttpReply reply;
+      reply.may_compress = request.query != "secret";
+      reply.complete = [](HttpReply* complete) { complete->body = std::string(5000, 'x') + "\n"; };
       return reply;
     }));
     site.routes.push_back(DirectRoute("GET", "/throws", HttpAccess::kNobody, [](const HttpRequest&) {
@@ -205,6 +212,25 @@ TEST_F(HttpEdgeTest, AReplyKeepsWhatItHoldsUntilItIsWritten) {
   // Its connection has ended. Ticks wake this up.
   std::unique_lock<std::mutex> lock(mutex_);
   asked_.wait(lock, [this] { return held_.use_count() == 1; });
+}
+
+TEST_F(HttpEdgeTest, ALongReplyIsCompressedForThoseWhoTakeIt) {
+  Start();
+  const std::string packed = Ask("GET /long", "Accept-Encoding: gzip, deflate\r\n");
+  EXPECT_THAT(packed, HasSubstr("\r\nContent-Encoding: gzip\r\n"));
+  EXPECT_THAT(packed, HasSubstr("\r\nVary: Accept-Encoding\r\n"));
+  EXPECT_LT(packed.size(), 1000u);
+  const std::string body = packed.substr(packed.find("\r\n\r\n") + 4);
+  EXPECT_THAT(packed, HasSubstr("Content-Length: " + std::to_string(body.size()) + "\r\n"));
+  EXPECT_THAT(body, StartsWith("\x1f\x8b"));
+  for (const char* header : {"", "Accept-Encoding: br\r\n", "Accept-Encoding: gzip;q=0\r\n"}) {
+    const std::string plain = Ask("GET /long", header);
+    EXPECT_THAT(plain, HasSubstr("xxxxx\n")) << header;
+    EXPECT_THAT(plain, Not(HasSubstr("Content-Encoding"))) << header;
+  }
+  const std::string secret = Ask("GET /long?secret", "Accept-Encoding: gzip\r\n");
+  EXPECT_THAT(secret, HasSubstr("xxxxx\n"));
+  EXPECT_THAT(secret, Not(HasSubstr("Vary")));
 }
 
 TEST_F(HttpEdgeTest, AReplyThatCannotBeMadeEndsItsConnectionOnly) {

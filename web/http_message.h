@@ -52,6 +52,9 @@ struct HttpReply {
   std::vector<std::pair<std::string, std::string>> headers;
   // Set: writes the body, on the edge's thread, so that the one that answers does not have to.
   std::function<void(HttpReply*)> complete;
+  // The edge may compress the body. Only where it has no secret beside text that another one has chosen: its length
+  // would tell of the secret (BREACH). Pages, sign-in and sessions never set it.
+  bool may_compress = false;
   // Kept until the reply is written, or its connection has ended. shared: a reply is copied on its way.
   std::shared_ptr<const void> held;
   // Set: the reply has no body of its own, and goes on with what its writer sends.

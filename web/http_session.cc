@@ -14,6 +14,7 @@
 #include "boost/beast/http/field.hpp"
 #include "boost/beast/http/read.hpp"
 #include "boost/beast/http/write.hpp"
+#include "web/content_coding.h"
 #include "web/host_name.h"
 
 namespace farandole {
@@ -60,7 +61,7 @@ HttpRequest Translate(http::request<http::string_body>& message, std::string pee
   request.origin = std::string(message[http::field::origin]);
   request.host = std::string(message[http::field::host]);
   request.last_event = std::string(message["Last-Event-ID"]);
-  request.takes_gzip = message[http::field::accept_encoding].find("gzip") != beast::string_view::npos;
+  request.takes_gzip = TakesGzip(ValueOf(message, http::field::accept_encoding));
   request.is_behind_tls = message["X-Forwarded-Proto"] == "https";
   request.peer = std::move(peer);
   request.body = std::move(message.body());
@@ -147,6 +148,7 @@ void HttpSession::Answer() {
   places_->SetAnswering(id_);
   HttpRequest request = Translate(parser_->get(), peer_);
   request.is_behind_tls = request.is_behind_tls || stream_.has_tls();
+  takes_gzip_ = request.takes_gzip;
   is_strict_ = stream_.has_tls() && IsOneOf(request.host, options_.host_names);
   if (!IsOwnHost(request.host, options_.host_names) && !IsOneOf(request.host, options_.certificate_names)) {
     Write(HttpError(421, "the header Host names " + request.host +
@@ -173,6 +175,7 @@ void HttpSession::Write(HttpReply reply, bool keep_alive) {
     Open(reply.stream);
     return;
   }
+  Compress(takes_gzip_, &reply);
   response_.emplace(static_cast<http::status>(reply.status), 11);
   response_->set(http::field::content_type, reply.content_type);
   response_->set(http::field::cache_control, "no-store");

@@ -67,6 +67,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   const ConnectionPlaces::Id id_;
   // A known token came with the last request.
   bool is_known_ = false;
+  // The last request takes a reply that gzip has compressed.
+  bool takes_gzip_ = false;
   // The last request named a host that is to be asked by HTTPS only, from now on.
   bool is_strict_ = false;
   boost::beast::flat_buffer buffer_;

@@ -71,6 +71,18 @@ TEST_F(StatusSiteTest, WhoIsNotSignedInIsLedToTheForm) {
   EXPECT_THAT(form.body, AllOf(HasSubstr("name=\"token\""), Not(HasSubstr("role=\"alert\""))));
 }
 
+TEST_F(StatusSiteTest, NoReplyBesideASecretMayBeCompressed) {
+  request_.takes_gzip = true;
+  EXPECT_FALSE(Ask("GET", "/").may_compress);
+  EXPECT_FALSE(Ask("GET", "/login").may_compress);
+  EXPECT_FALSE(LogIn("wrong").may_compress);
+  const HttpReply in = LogIn("right");
+  EXPECT_FALSE(in.may_compress);
+  request_.session = Secret(in);
+  EXPECT_FALSE(Ask("GET", "/").may_compress);
+  EXPECT_FALSE(Ask("POST", "/logout").may_compress);
+}
+
 TEST_F(StatusSiteTest, ATokenOpensASessionThatScriptsAndOtherSitesCannotUse) {
   const HttpReply in = LogIn("right");
   EXPECT_EQ(in.status, 303u);

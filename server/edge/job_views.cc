@@ -8,6 +8,9 @@
 namespace farandole {
 namespace {
 
+// Of a kept reply beside its body: its headers, and its place.
+constexpr size_t kReplyBytes = 512;
+
 std::string NameOf(const HistoryAsked& history) {
   const absl::Duration latest = history.latest.value_or(absl::ZeroDuration());
   return absl::StrCat(history.rank, " ", history.epoch, " ", absl::ToInt64Seconds(latest), " ", history.host_id);
@@ -15,14 +18,14 @@ std::string NameOf(const HistoryAsked& history) {
 
 }  // namespace
 
-const std::string* JobView::Find(const std::string& query) const {
-  const auto found = bodies_.find(query);
-  return found == bodies_.end() ? nullptr : &found->second;
+const HttpReply* JobView::Find(const std::string& name) const {
+  const auto found = replies_.find(name);
+  return found == replies_.end() ? nullptr : &found->second;
 }
 
-void JobView::Keep(const std::string& query, const std::string& body) const {
-  const size_t bytes = query.size() + body.size();
-  if (bytes > kMostBytes - bytes_ || !bodies_.emplace(query, body).second) return;
+void JobView::Keep(const std::string& name, const HttpReply& reply) const {
+  const size_t bytes = kReplyBytes + name.size() + reply.body.size();
+  if (bytes > kMostBytes - bytes_ || !replies_.emplace(name, reply).second) return;
   bytes_ += bytes;
 }
 

@@ -17,13 +17,14 @@
 #include "absl/time/time.h"
 #include "farandole/v1/monitor.pb.h"
 #include "server/edge/call_router.h"
+#include "web/http_message.h"
 
 namespace farandole {
 
 // A job as it was at one moment, and what was written of it for pages: for all that look at it.
 class JobView {
  public:
-  // Bodies of further queries are written each time.
+  // Of replies; further ones are written each time.
   static constexpr size_t kMostBytes = 1 << 20;
 
   JobView(v1::GetJobResponse job, absl::Time at) : job_(std::move(job)), at_(at) {}
@@ -31,15 +32,15 @@ class JobView {
   const v1::GetJobResponse& job() const { return job_; }
   absl::Time at() const { return at_; }
 
-  // The body that was kept for this query; null: none. The edge's thread only, as Keep.
-  const std::string* Find(const std::string& query) const;
-  void Keep(const std::string& query, const std::string& body) const;
+  // The reply that was kept under this name; null: none. The edge's thread only, as Keep.
+  const HttpReply* Find(const std::string& name) const;
+  void Keep(const std::string& name, const HttpReply& reply) const;
 
  private:
   const v1::GetJobResponse job_;
   const absl::Time at_;
-  // By query.
-  mutable std::map<std::string, std::string> bodies_;
+  // By name.
+  mutable std::map<std::string, HttpReply> replies_;
   mutable size_t bytes_ = 0;
 };
 

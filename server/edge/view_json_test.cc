@@ -89,13 +89,16 @@ TEST(ViewJsonTest, ChartsAreOfARankAHostOrTheWholeJobThatThereIs) {
 TEST(JobViewTest, WhatIsWrittenOfAViewHasABound) {
   const JobView view(SomeJob(), absl::UnixEpoch());
   EXPECT_EQ(view.Find("view=page"), nullptr);
-  view.Keep("view=page", "text");
+  HttpReply reply;
+  reply.body = "text";
+  view.Keep("view=page", reply);
   ASSERT_NE(view.Find("view=page"), nullptr);
-  EXPECT_EQ(*view.Find("view=page"), "text");
+  EXPECT_EQ(view.Find("view=page")->body, "text");
   size_t kept = 0;
   for (int i = 0; i < 100; ++i) {
     const std::string query = absl::StrCat("view=workers&offset=", i);
-    view.Keep(query, std::string(100'000, 'x'));
+    reply.body = std::string(100'000, 'x');
+    view.Keep(query, reply);
     kept += view.Find(query) != nullptr ? 100'000 : 0;
   }
   EXPECT_GT(kept, JobView::kMostBytes / 2);

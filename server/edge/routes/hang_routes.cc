@@ -36,6 +36,7 @@ HttpReply HangReply(const std::string& state, Said said) {
     Json json{{"state", state}, {"at_unix_ms", absl::ToUnixMillis(absl::Now())}};
     json.update(HangJson(*said));
     complete->body = Reply200(json).body;
+    complete->may_compress = true;
   };
   return reply;
 }

@@ -58,6 +58,7 @@ HttpReply Refuse(const absl::Status& status) {
 
 HttpReply Reply200(const nlohmann::ordered_json& json) {
   HttpReply reply;
+  reply.may_compress = true;
   reply.body = ShowJson(json, -1) + "\n";
   return reply;
 }

@@ -26,6 +26,7 @@ namespace farandole {
 // The reply that says this error, with the HTTP status that its code comes nearest to, and when to ask again if the
 // error says so.
 HttpReply Refuse(const absl::Status& status);
+// No reply of these routes has a secret: it may be compressed.
 HttpReply Reply200(const nlohmann::ordered_json& json);
 // A file that the browser keeps under this name.
 HttpReply FileReply(const std::string& content_type, const std::string& name);

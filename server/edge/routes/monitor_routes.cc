@@ -26,6 +26,7 @@
 #include "server/edge/routes/timeline_routes.h"
 #include "server/edge/view_json.h"
 #include "server/logged/logged_values.h"
+#include "web/content_coding.h"
 #include "web/form_text.h"
 #include "web/job_json.h"
 #include "web/logged_text.h"
@@ -60,6 +61,7 @@ HttpReply JobReply(std::shared_ptr<const v1::GetJobResponse> job, v1::ListCheckp
     for (const v1::Checkpoint& checkpoint : listed->checkpoints())
       whole["checkpoints"].push_back(CheckpointJson(checkpoint));
     complete->body = Reply200(whole).body;
+    complete->may_compress = true;
   };
   return reply;
 }
@@ -86,19 +88,19 @@ void AnswerJob(CallRouter* router, const Access& viewer, const JobKey& key, cons
 }
 
 // Written once for all that ask the same of the same view.
-HttpReply WriteView(const JobView& view, const std::string& query) {
+HttpReply WriteView(const JobView& view, const std::string& query, bool takes_gzip) {
+  const std::string name = absl::StrCat(takes_gzip ? "gzip " : "", query);
+  if (const HttpReply* known = view.Find(name); known != nullptr) return *known;
   const std::string kind = QueryValue(query, "view");
   HttpReply reply;
   if (kind == "ranks") reply.content_type = "application/octet-stream";
-  if (const std::string* known = view.Find(query); known != nullptr) {
-    reply.body = *known;
-    return reply;
-  }
   absl::StatusOr<std::string> written = RankBytes(view.job());
   if (kind != "ranks") written = ViewJson(kind, query, view.job(), absl::ToUnixMillis(view.at()));
   if (!written.ok()) return Refuse(written.status());
-  view.Keep(query, *written);
   reply.body = *std::move(written);
+  reply.may_compress = true;
+  Compress(takes_gzip, &reply);
+  view.Keep(name, reply);
   return reply;
 }
 
@@ -110,8 +112,9 @@ struct Pages {
   std::shared_ptr<FilePlaces> bytes;
 };
 
-void AnswerView(const Pages& pages, const JobKey& key, const std::string& query, const HttpIdentity& identity,
+void AnswerView(const Pages& pages, const JobKey& key, const HttpRequest& request, const HttpIdentity& identity,
                 HttpAnswer answer) {
+  const std::string& query = request.query;
   absl::StatusOr<std::optional<HistoryAsked>> history = std::nullopt;
   if (QueryValue(query, "view") == "charts") {
     history = HistoryIn(query);
@@ -120,12 +123,12 @@ void AnswerView(const Pages& pages, const JobKey& key, const std::string& query,
     if (!(*history)->latest.has_value()) (*history)->latest = absl::InfiniteDuration();
   }
   pages.views->Ask(ReaderOf(identity), key, *std::move(history),
-                   [query, identity, bytes = pages.bytes, answer = std::move(answer)](
+                   [query, takes_gzip = request.takes_gzip, identity, bytes = pages.bytes, answer = std::move(answer)](
                        const absl::Status& status, std::shared_ptr<const JobView> view) {
                      if (!status.ok()) return answer(Refuse(status));
                      HttpReply reply;
-                     reply.complete = [view = std::move(view), query, identity, bytes](HttpReply* complete) {
-                       *complete = bytes->Fit(identity, WriteView(*view, query));
+                     reply.complete = [view = std::move(view), query, takes_gzip, identity, bytes](HttpReply* last) {
+                       *last = bytes->Fit(identity, WriteView(*view, query, takes_gzip));
                      };
                      answer(std::move(reply));
                    });
@@ -154,7 +157,7 @@ void AnswerOne(CallRouter* router, const Pages& pages, const HttpRequest& reques
   if (!key.ok()) return answer(Refuse(key.status()));
   const std::string view = QueryValue(request.query, "view");
   if (view == "checkpoints") return AnswerCheckpoints(router, pages, *key, request.query, identity, std::move(answer));
-  if (!view.empty()) return AnswerView(pages, *key, request.query, identity, std::move(answer));
+  if (!view.empty()) return AnswerView(pages, *key, request, identity, std::move(answer));
   std::optional<HttpAnswer> held = pages.whole_jobs->Take(identity, std::move(answer));
   if (held.has_value()) AnswerJob(router, ReaderOf(identity), *key, request.query, *std::move(held));
 }
@@ -166,6 +169,7 @@ HttpReply LoggedReply(const v1::ListLoggedResponse& logged, const std::string& f
   // shared: std::function has copies of what it calls.
   reply.complete = [kept = std::make_shared<v1::ListLoggedResponse>(logged), format](HttpReply* complete) {
     complete->body = format == "csv" ? LoggedCsv(*kept) : LoggedJson(*kept);
+    complete->may_compress = true;
   };
   return reply;
 }

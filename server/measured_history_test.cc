@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -19,10 +21,11 @@
 namespace farandole {
 namespace {
 
-// An elastic job of three ranks on one host, which is measured.
+// An elastic job of three ranks, which is measured.
 class MeasuredTest : public testing::Test {
  protected:
-  MeasuredTest() {
+  // The last one is on this host, and the others on "a".
+  explicit MeasuredTest(std::string last_host = "a") : last_host_(std::move(last_host)) {
     for (int index = 0; index < 3; ++index) Join(index);
   }
 
@@ -32,8 +35,9 @@ class MeasuredTest : public testing::Test {
     v1::JoinRequest& request = join.request;
     request.set_job("mnist");
     request.mutable_member()->set_incarnation(IncarnationOf(absl::StrCat("w", index)));
-    request.mutable_member()->set_host_id("a");
-    request.mutable_member()->set_hostname("node-a");
+    const std::string host = index == 2 ? last_host_ : "a";
+    request.mutable_member()->set_host_id(host);
+    request.mutable_member()->set_hostname("node-" + host);
     request.mutable_member()->set_pid(static_cast<uint32_t>(1 + index));
     request.set_launch_index(static_cast<uint32_t>(index % 10));
     request.set_wanted_size(3);
@@ -59,27 +63,32 @@ class MeasuredTest : public testing::Test {
     streams_[index] = shell_.NewStream();
     shell_.Step(StreamOpened{streams_[index], hello});
   }
-  // The host tells of its ranks for so long; rank r has waited for a tenth of r of the time.
+  // A worker tells of these ranks for half a second; rank r has waited for a tenth of r of the time.
+  void Beat(int worker, uint64_t epoch, const std::vector<uint32_t>& ranks) {
+    v1::WorkerMessage beat;
+    beat.mutable_heartbeat()->set_epoch(epoch);
+    if (!ranks.empty()) {
+      v1::Measures* measures = beat.mutable_heartbeat()->mutable_measures();
+      measures->set_interval_us(500'000);
+      measures->set_sent_bytes(500'000);
+      for (const uint32_t rank : ranks) {
+        v1::Pulse* pulse = beat.mutable_heartbeat()->add_pulses();
+        pulse->set_rank(rank);
+        pulse->set_beat(++beat_);
+        measures->add_steps(5);
+        measures->add_waited_us(50'000 * rank);
+        measures->add_waited_in_batch_us(0);
+      }
+    }
+    shell_.Step(MessageReceived{streams_[worker], beat});
+  }
+  // The one host tells of its ranks for so long.
   void Live(int seconds, uint64_t epoch, const std::vector<int>& workers) {
+    std::vector<uint32_t> ranks(workers.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
     for (int half = 0; half < 2 * seconds; ++half) {
       shell_.Advance(absl::Milliseconds(500), [](const Actions&) {});
-      for (const int worker : workers) {
-        v1::WorkerMessage beat;
-        beat.mutable_heartbeat()->set_epoch(epoch);
-        if (worker == workers.front()) {
-          v1::Measures* measures = beat.mutable_heartbeat()->mutable_measures();
-          measures->set_interval_us(500'000);
-          measures->set_sent_bytes(500'000);
-          for (uint32_t rank = 0; rank < workers.size(); ++rank) {
-            beat.mutable_heartbeat()->add_pulses()->set_rank(rank);
-            beat.mutable_heartbeat()->mutable_pulses(static_cast<int>(rank))->set_beat(++beat_);
-            measures->add_steps(5);
-            measures->add_waited_us(50'000 * rank);
-            measures->add_waited_in_batch_us(0);
-          }
-        }
-        shell_.Step(MessageReceived{streams_[worker], beat});
-      }
+      for (const int worker : workers) Beat(worker, epoch, worker == workers.front() ? ranks : std::vector<uint32_t>());
     }
   }
   v1::GetJobResponse Show(uint32_t rank, uint64_t epoch = 0) { return Show(HistoryAsked{rank, epoch}); }
@@ -110,6 +119,7 @@ class MeasuredTest : public testing::Test {
     Join(12, 2);
   }
 
+  const std::string last_host_;
   TestShell shell_{JobOptions()};
   std::map<int, StreamId> streams_;
   uint64_t beat_ = 0;
@@ -171,6 +181,31 @@ TEST_F(MeasuredTest, ChartsHaveTheAskedRangeAndNothingElseOfTheJob) {
   EXPECT_EQ(Show(host).rank_history().waited(1), 100u);
   host.host_id = "b";
   EXPECT_FALSE(Show(host).has_rank_history());
+}
+
+class MeasuredOnTwoHostsTest : public MeasuredTest {
+ protected:
+  MeasuredOnTwoHostsTest() : MeasuredTest("b") {}
+};
+
+TEST_F(MeasuredOnTwoHostsTest, AHostIsTheMeanOfItsRanks) {
+  for (int half = 0; half < 2 * 45; ++half) {
+    shell_.Advance(absl::Milliseconds(500), [](const Actions&) {});
+    Beat(0, 1, {0, 1});
+    Beat(1, 1, {});
+    Beat(2, 1, {2});
+  }
+  const std::pair<const char*, uint32_t> waited[] = {{"a", 50}, {"b", 200}};
+  for (const auto& [host, mean] : waited) {
+    HistoryAsked asked;
+    asked.host_id = host;
+    const v1::RankHistory history = Show(asked).rank_history();
+    ASSERT_GE(history.waited_size(), 3) << host;
+    EXPECT_EQ(history.waited(1), mean) << host;
+    EXPECT_EQ(history.most_waited(1), host == std::string("a") ? 100u : 200u) << host;
+    EXPECT_EQ(history.steps(1), 100u) << host;
+  }
+  EXPECT_EQ(History(RollUpHistory::kWholeJob).waited(1), 100u);
 }
 
 TEST_F(MeasuredTest, ACoordinatorThatDiesLosesTheLastMinuteAtMost) {

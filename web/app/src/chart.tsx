@@ -94,7 +94,7 @@ export function Chart({ title, unit, at, lines, most, isSteps = false }: ChartPr
         <span class="legend">
           {lines.map((line) => (
             <span key={line.name}>
-              <span class={`swatch ${line.colour.replace("--", "")}`} aria-hidden="true" /> {line.name}
+              <span class={`swatch ${line.colour.replace("--", "")}${line.isDashed ? " dashed" : ""}`} aria-hidden="true" /> {line.name}
             </span>
           ))}
         </span>

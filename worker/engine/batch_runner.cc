@@ -298,7 +298,7 @@ void BatchRunner::Finish(const absl::Status& status) {
   const int64_t now_ns = MonotonicNs();
   meter_.EndBatch(started_ns_, now_ns);
   is_running_.store(false);
-  table_.log().Complete(submissions_, status, now_ns);
+  table_.log().Complete(submissions_, status, started_ns_, now_ns);
 }
 
 }  // namespace farandole

@@ -67,9 +67,18 @@ TEST_P(EngineRepeatTest, WhatIsRepeatedGoesTheShortWayFromItsThirdTimeOn) {
     EXPECT_EQ(epoch.engine(rank).table().pending(), 0);
     // Nothing is left that would be reported as pending, and the last one is on record.
     EXPECT_EQ(epoch.engine(rank).table().ReadActivity(MonotonicNs()).pending_size(), 0);
-    const v1::FlightRecords records = epoch.engine(rank).table().ReadFlight(1, MonotonicNs());
+    const v1::FlightRecords records = epoch.engine(rank).table().ReadFlight(1, MonotonicNs(), true);
     ASSERT_EQ(records.records_size(), 1);
     EXPECT_EQ(records.records(0).ordinal(), static_cast<uint32_t>(kRounds));
+    // And each name's sums have all of them.
+    ASSERT_EQ(records.times_size(), 3);
+    uint64_t bytes = 0;
+    for (const v1::NameTimes& times : records.times()) {
+      EXPECT_EQ(times.finished(), static_cast<uint64_t>(kRounds)) << times.name();
+      EXPECT_LE(times.moved(), static_cast<uint64_t>(kRounds) / 3) << times.name();
+      bytes += times.bytes();
+    }
+    EXPECT_EQ(bytes, 4u * (1 + 66 + 1500) * kRounds);
   });
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
+
 namespace farandole {
 namespace {
 
@@ -23,6 +25,11 @@ void Clear(FlightPage* page) {
 }
 
 }  // namespace
+
+std::string FlightNameOf(absl::string_view name) {
+  if (name.size() <= FlightName::kMostBytes) return std::string(name);
+  return absl::StrCat(name.substr(0, kHead), kCut, name.substr(name.size() - kTail));
+}
 
 FlightRecorder::FlightRecorder(FlightPage* page, int rank, int size, uint64_t epoch)
     : own_(page == nullptr ? std::make_unique<FlightPage>() : nullptr), page_(page == nullptr ? own_.get() : page) {
@@ -57,15 +64,10 @@ void FlightRecorder::WriteName(absl::string_view name, uint32_t group, uint32_t 
   std::atomic_signal_fence(std::memory_order_seq_cst);
   row.group = group;
   row.slot = slot;
-  if (name.size() <= FlightName::kMostBytes) {
-    std::memcpy(row.text, name.data(), name.size());
-    row.bytes = static_cast<uint32_t>(name.size());
-  } else {
-    std::memcpy(row.text, name.data(), kHead);
-    std::memcpy(row.text + kHead, kCut.data(), kCut.size());
-    std::memcpy(row.text + kHead + kCut.size(), name.data() + name.size() - kTail, kTail);
-    row.bytes = FlightName::kMostBytes;
-  }
+  const std::string cut = name.size() > FlightName::kMostBytes ? FlightNameOf(name) : "";
+  const absl::string_view shown = cut.empty() ? name : cut;
+  std::memcpy(row.text, shown.data(), shown.size());
+  row.bytes = static_cast<uint32_t>(shown.size());
   row.serial.store(serial, std::memory_order_release);
   page_->header.names = serial;
   mark->serial = serial;

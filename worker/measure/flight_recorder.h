@@ -5,12 +5,16 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/base/attributes.h"
 #include "absl/strings/string_view.h"
 #include "worker/measure/flight_page.h"
 
 namespace farandole {
+
+// A name as the recorder has it: a long one keeps its ends, in which long names differ.
+std::string FlightNameOf(absl::string_view name);
 
 // Writes a rank's FlightPage in one epoch. It reads no clock: its callers have the time already, so that a small
 // collective costs some 20 plain instructions more. Owned by the rank's SubmissionBook, whose lock guards it.
@@ -20,6 +24,18 @@ class FlightRecorder {
   struct NameMark {
     uint32_t serial = 0;  // 0: not written yet
     uint32_t submissions = 0;
+    // From submission to end, of all that are over.
+    int64_t spent_ns = 0;
+  };
+  // Sums of a name's collectives that have run as batches. Small ones do not touch it.
+  struct Moved {
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    // From start to end; of a batch with other names, the part that its bytes are of the batch's.
+    int64_t moving_ns = 0;
+    // Of the latest one.
+    uint8_t op = 0;
+    bool is_on_gpu = false;
   };
   // Clears `page`, which outlives it; null: it records into memory of its own.
   FlightRecorder(FlightPage* page, int rank, int size, uint64_t epoch);
@@ -40,7 +56,6 @@ class FlightRecorder {
     const uint64_t place = page_->header.next.load(std::memory_order_relaxed);
     page_->header.next.store((place + sizeof(FlightRecord)) % sizeof(FlightPage::records), std::memory_order_release);
   }
-  // A long name keeps its ends, in which long names differ.
   void WriteName(absl::string_view name, uint32_t group, uint32_t slot, NameMark* mark);
   // The name has this slot from now on.
   void Assign(const NameMark& mark, uint32_t slot);

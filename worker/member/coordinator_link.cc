@@ -269,9 +269,9 @@ void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollecti
                         log.Write(level, rank, line);
                       });
   }
-  reports_ =
-      std::make_unique<ProgramReports>(conversation_.get(), lasting, epoch_, rank_, who_[rank_], settings_,
-                                       [engine] { return engine->table().ReadFlight(kShownFlights, MonotonicNs()); });
+  reports_ = std::make_unique<ProgramReports>(
+      conversation_.get(), lasting, epoch_, rank_, who_[rank_], settings_,
+      [engine](bool with_times) { return engine->table().ReadFlight(kShownFlights, MonotonicNs(), with_times); });
   engine_ = engine;
   for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);
   if (!ended_.ok()) engine_->Abort(ended_);

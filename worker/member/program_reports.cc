@@ -11,8 +11,7 @@ constexpr int kLoggersATick = 1024;
 }  // namespace
 
 ProgramReports::ProgramReports(Conversation* conversation, const LastingParts& parts, const v1::Epoch& epoch, int rank,
-                               const std::string& who, std::vector<std::string> settings,
-                               std::function<v1::FlightRecords()> read_flight)
+                               const std::string& who, std::vector<std::string> settings, ReadFlightRecords read_flight)
     : conversation_(conversation),
       parts_(parts),
       epoch_(epoch.number()),
@@ -31,9 +30,21 @@ ProgramReports::ProgramReports(Conversation* conversation, const LastingParts& p
       });
 }
 
+void ProgramReports::Take(const v1::CoordinatorMessage& message) {
+  if (message.has_timeline_order() && timeline_ != nullptr) timeline_->Take(message.timeline_order());
+  if (!message.has_evidence_wanted()) return;
+  witness_.Ask(message.evidence_wanted(), conversation_->NowNs());
+  // At once where it can be: ranks that read their records at the same time have the same collectives in them.
+  SendEvidence();
+}
+
 void ProgramReports::OnTick(uint64_t beat) {
   const int turns = 1 + size_ / kLoggersATick;
   if ((beat + static_cast<uint64_t>(rank_)) % static_cast<uint64_t>(turns) == 0) SendLogged();
+  SendEvidence();
+}
+
+void ProgramReports::SendEvidence() {
   for (v1::WorkerMessage& answer : witness_.Take(conversation_->NowNs(), read_flight_))
     conversation_->Send(std::move(answer));
 }

@@ -2,7 +2,6 @@
 #define FARANDOLE_WORKER_MEMBER_PROGRAM_REPORTS_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,14 +22,10 @@ class ProgramReports {
  public:
   // `settings` as DescribeSettings has them; `read_flight` reads the flight recorder.
   ProgramReports(Conversation* conversation, const LastingParts& parts, const v1::Epoch& epoch, int rank,
-                 const std::string& who, std::vector<std::string> settings,
-                 std::function<v1::FlightRecords()> read_flight);
+                 const std::string& who, std::vector<std::string> settings, ReadFlightRecords read_flight);
 
   // A question for evidence, or an order about the timeline.
-  void Take(const v1::CoordinatorMessage& message) {
-    if (message.has_evidence_wanted()) witness_.Ask(message.evidence_wanted(), conversation_->NowNs());
-    if (message.has_timeline_order() && timeline_ != nullptr) timeline_->Take(message.timeline_order());
-  }
+  void Take(const v1::CoordinatorMessage& message);
   // At each of the worker's ticks, by its number.
   void OnTick(uint64_t beat);
   // The stream is a new one.
@@ -40,6 +35,7 @@ class ProgramReports {
 
  private:
   void SendLogged();
+  void SendEvidence();
 
   Conversation* const conversation_;
   const LastingParts parts_;
@@ -47,7 +43,7 @@ class ProgramReports {
   const int rank_;
   const int size_;
   Witness witness_;
-  const std::function<v1::FlightRecords()> read_flight_;
+  const ReadFlightRecords read_flight_;
   // Null: this process has no timeline.
   std::unique_ptr<TimelineRelay> timeline_;
 };

@@ -49,7 +49,7 @@ void Witness::Ask(const v1::EvidenceWanted& wanted, int64_t now_ns) {
   if (wanted.stacks() && stacks_ != nullptr) stacks_->Begin();
 }
 
-std::vector<v1::WorkerMessage> Witness::Take(int64_t now_ns, absl::FunctionRef<v1::FlightRecords()> read_flight) {
+std::vector<v1::WorkerMessage> Witness::Take(int64_t now_ns, const ReadFlightRecords& read_flight) {
   std::vector<v1::WorkerMessage> answers;
   std::vector<Question> open;
   for (const Question& question : questions_) {
@@ -64,8 +64,9 @@ std::vector<v1::WorkerMessage> Witness::Take(int64_t now_ns, absl::FunctionRef<v
     if (question.wanted.stacks()) {
       for (v1::KernelThread& thread : ReadKernelThreads()) *evidence.add_kernel_threads() = std::move(thread);
     }
-    *evidence.mutable_settings() = {settings_.begin(), settings_.end()};
-    *evidence.mutable_flight() = read_flight();
+    const bool with_times = question.wanted.times();
+    if (!with_times) *evidence.mutable_settings() = {settings_.begin(), settings_.end()};
+    *evidence.mutable_flight() = read_flight(with_times);
     answers.push_back(std::move(message));
   }
   questions_ = std::move(open);

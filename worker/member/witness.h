@@ -2,10 +2,10 @@
 #define FARANDOLE_WORKER_MEMBER_WITNESS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "farandole/v1/flight.pb.h"
 #include "farandole/v1/worker.pb.h"
 #include "worker/launch/options.h"
@@ -16,6 +16,9 @@ namespace farandole {
 // "NAME=value" of the settings that matter to what a job does, and versions; no secrets, and no paths.
 std::vector<std::string> DescribeSettings(const WorkerOptions& options);
 
+// Reads the flight recorder; `with_times`: and how each name has fared.
+using ReadFlightRecords = std::function<v1::FlightRecords(bool with_times)>;
+
 // Answers the coordinator's questions for evidence: the flight recorder, stacks, threads and settings.
 // Stacks are read with the interpreter's lock, and without it where that is not to be had within a second. One thread.
 class Witness {
@@ -24,8 +27,9 @@ class Witness {
   Witness(StackSource* stacks, std::vector<std::string> settings);
 
   void Ask(const v1::EvidenceWanted& wanted, int64_t now_ns);
-  // The answers that are complete now; to be asked for every half second. `read_flight` reads the flight recorder.
-  std::vector<v1::WorkerMessage> Take(int64_t now_ns, absl::FunctionRef<v1::FlightRecords()> read_flight);
+  // The answers that are complete now; to be asked for after a question, and every half second. `read_flight` reads the
+  // flight recorder.
+  std::vector<v1::WorkerMessage> Take(int64_t now_ns, const ReadFlightRecords& read_flight);
 
  private:
   struct Question {

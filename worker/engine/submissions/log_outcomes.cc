@@ -9,6 +9,21 @@
 #include "worker/engine/submissions/book/submission_post.h"
 
 namespace farandole {
+namespace {
+
+// Counts a collective among what its name has moved: one of a batch of `batch_bytes` that took `ns`.
+void Count(const Submission& submission, int64_t batch_bytes, size_t batch_size, int64_t ns,
+           FlightRecorder::Moved* moved) {
+  const double share = batch_bytes > 0 ? static_cast<double>(submission.bytes()) / static_cast<double>(batch_bytes)
+                                       : 1 / static_cast<double>(batch_size);
+  ++moved->count;
+  moved->bytes += static_cast<uint64_t>(submission.bytes());
+  moved->moving_ns += static_cast<int64_t>(static_cast<double>(ns) * share);
+  moved->op = static_cast<uint8_t>(submission.op);
+  moved->is_on_gpu = submission.gpu != nullptr;
+}
+
+}  // namespace
 
 bool LogOutcomes::DeclineOffers() {
   std::lock_guard<std::mutex> lock(book_.mutex);
@@ -71,11 +86,17 @@ void LogOutcomes::Take(const Entry& entry, int64_t now_ns, absl::InlinedVector<S
   }
 }
 
-void LogOutcomes::Complete(absl::Span<Submission* const> submissions, const absl::Status& status, int64_t now_ns) {
+void LogOutcomes::Complete(absl::Span<Submission* const> submissions, const absl::Status& status, int64_t began_ns,
+                           int64_t now_ns) {
   const SubmissionBook::Lock lock(&book_);
+  int64_t batch_bytes = 0;
+  for (const Submission* submission : submissions) batch_bytes += submission == nullptr ? 0 : submission->bytes();
   for (Submission* submission : submissions) {
     if (submission == nullptr) continue;
-    book_.Finish(submission, book_.names.Find(submission->group, submission->name), status, now_ns);
+    Name* const name = book_.names.Find(submission->group, submission->name);
+    if (name != nullptr && status.ok())
+      Count(*submission, batch_bytes, submissions.size(), now_ns - began_ns, &name->moved);
+    book_.Finish(submission, name, status, now_ns);
   }
   book_.notice.Notify();
 }

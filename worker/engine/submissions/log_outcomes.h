@@ -32,7 +32,9 @@ class LogOutcomes {
 
   // The submissions that a batch's items stand for, now running. A null: this rank has none for the item.
   void Take(const Entry& entry, int64_t now_ns, absl::InlinedVector<Submission*, 2>* taken);
-  void Complete(absl::Span<Submission* const> submissions, const absl::Status& status, int64_t now_ns);
+  // `began_ns`: when the batch began.
+  void Complete(absl::Span<Submission* const> submissions, const absl::Status& status, int64_t began_ns,
+                int64_t now_ns);
   // Completes the submission of a kInline entry with the entry's payload. Its bytes; -1: this rank has none for it.
   int64_t CompleteInline(const Entry& entry, int64_t now_ns);
   void OnDispute(uint32_t slot, uint32_t attempt, uint32_t disputants);

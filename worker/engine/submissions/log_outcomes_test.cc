@@ -1,5 +1,9 @@
 #include "worker/engine/submissions/log_outcomes.h"
 
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/engine/submissions/submission_fixture.h"
@@ -11,7 +15,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class LogOutcomesTest : public SubmissionFixture {};
+class LogOutcomesTest : public SubmissionFixture {
+ protected:
+  static constexpr int64_t kMs = 1'000'000;
+};
 
 // A submission that its waiter drives, and that meets those of the other ranks.
 class MeetingTest : public SubmissionFixture {
@@ -208,6 +215,70 @@ TEST_F(LogOutcomesTest, ADisputeThatACoordinatorHasForgottenEndsWithTheRankThatL
   table_.answers().AskAgain();
   EXPECT_EQ(StateOf(disputed), "rank 2 has left the job; nothing that needs it can complete any more");
   EXPECT_THAT(link_.Take(), IsEmpty());
+}
+
+// Small ones count by their whole time, those that run as a batch by their part of it.
+TEST_F(LogOutcomesTest, ANamesTimesAreSummedUpOverTheEpoch) {
+  std::vector<int64_t> handles;
+  for (const std::string name : {"large", "less"}) handles.push_back(*Submit(name, {name == "large" ? 48 : 16}));
+  table_.answers().OnSlotAssigned("large", 0, 5);
+  table_.answers().OnSlotAssigned("less", 0, 6);
+  const int64_t began_ns = MonotonicNs() + 1000 * kMs;
+  Entry entry;
+  for (const uint32_t slot : {5u, 6u}) entry.items.push_back({slot, 0, 1});
+  absl::InlinedVector<Submission*, 2> taken;
+  table_.log().Take(entry, began_ns, &taken);
+  table_.log().Complete(taken, absl::OkStatus(), began_ns, began_ns + 8 * kMs);
+  const v1::FlightRecords read = table_.ReadFlight(256, began_ns + 9 * kMs, true);
+  EXPECT_EQ(table_.ReadFlight(256, began_ns).times_size(), 0) << "only where it is asked for";
+  EXPECT_EQ(read.records_size(), 2);
+  ASSERT_EQ(read.times_size(), 2);
+  for (const v1::NameTimes& times : read.times()) {
+    const bool is_large = times.name() == "large";
+    EXPECT_EQ(times.finished(), 1u) << times.name();
+    EXPECT_EQ(times.moved(), 1u) << times.name();
+    EXPECT_EQ(times.bytes(), is_large ? 192u : 64u);
+    EXPECT_EQ(times.moving_us(), is_large ? 6'000u : 2'000u);
+    // Since the submission; the clock is the real one.
+    EXPECT_GE(times.waited_us(), 999'000u) << times.name();
+    EXPECT_EQ(times.op(), v1::OP_TYPE_ALLREDUCE);
+  }
+}
+
+TEST_F(MeetingTest, ASmallOnesWaitIsItsWholeTime) {
+  v1::FlightRecords read = table_.ReadFlight(256, MonotonicNs(), true);
+  ASSERT_EQ(read.times_size(), 1);
+  EXPECT_EQ(read.times(0).finished(), 1u) << "the open one does not count";
+  const char zero[4] = {};
+  EpochPage third(memory_, 2, kSize);
+  for (EpochPage* const page : {&keeper_, &third}) page->rendezvous()->Offer(5, submission_->signature, {zero, 4});
+  uint32_t slot = 0;
+  ASSERT_EQ(table_.log().CompleteOffered(&slot, submission_->submitted_ns + 7'000'000, &driven_), 4);
+  read = table_.ReadFlight(256, MonotonicNs(), true);
+  EXPECT_EQ(read.times(0).finished(), 2u);
+  EXPECT_EQ(read.times(0).moved(), 1u) << "the first, by the log";
+  EXPECT_EQ(read.times(0).bytes(), 8u);
+  EXPECT_EQ(read.times(0).waited_us(), 7'000u);
+  EXPECT_EQ(read.times(0).moving_us(), 0u);
+}
+
+TEST_F(LogOutcomesTest, OfManyNamesThoseThatTookTheMostTimeAreTold) {
+  constexpr uint32_t kNames = 520;
+  for (uint32_t i = 0; i < kNames; ++i) {
+    const int64_t handle = *Submit(absl::StrCat("t", i));
+    table_.answers().OnSlotAssigned(absl::StrCat("t", i), 0, i + 1);
+    Entry entry;
+    entry.items.push_back({i + 1, 0, 1});
+    absl::InlinedVector<Submission*, 2> taken;
+    table_.log().Take(entry, MonotonicNs(), &taken);
+    // The first take the most.
+    table_.log().Complete(taken, absl::OkStatus(), 0, MonotonicNs() + (kNames - i) * 1000 * kMs);
+    table_.Release(handle);
+  }
+  const v1::FlightRecords read = table_.ReadFlight(1, MonotonicNs(), true);
+  EXPECT_EQ(read.times_size(), 512);
+  EXPECT_EQ(read.times_left_out(), kNames - 512);
+  for (const v1::NameTimes& times : read.times()) EXPECT_NE(times.name(), absl::StrCat("t", kNames - 1));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ class SubmissionFixture : public ::testing::Test {
     absl::InlinedVector<Submission*, 2> taken;
     table_.log().Take(entry, 0, &taken);
     ASSERT_NE(taken[0], nullptr);
-    table_.log().Complete(taken, absl::OkStatus(), 0);
+    table_.log().Complete(taken, absl::OkStatus(), 0, 0);
   }
 
   float values_[64] = {};

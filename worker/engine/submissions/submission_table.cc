@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/engine/submissions/name_times.h"
 #include "worker/engine/submissions/pending_report.h"
 #include "worker/engine/submissions/request_check.h"
 #include "worker/engine/submissions/submission_of_request.h"
@@ -322,9 +323,11 @@ v1::StallReport SubmissionTable::ReadActivity(int64_t now_ns) const {
   return report;
 }
 
-v1::FlightRecords SubmissionTable::ReadFlight(size_t most, int64_t now_ns) const {
+v1::FlightRecords SubmissionTable::ReadFlight(size_t most, int64_t now_ns, bool with_times) const {
   std::lock_guard<std::mutex> lock(book_.mutex);
-  return farandole::ReadFlight(book_.flight.page(), most, now_ns);
+  v1::FlightRecords records = farandole::ReadFlight(book_.flight.page(), most, now_ns);
+  if (with_times) AddNameTimes(book_.names, &records);
+  return records;
 }
 
 int64_t SubmissionTable::OldestPendingAge(int64_t now_ns) const {

@@ -96,8 +96,8 @@ class SubmissionTable {
 
   // All but the epoch, the inquiry and the group requests.
   v1::StallReport ReadActivity(int64_t now_ns) const;
-  // As the function of this name.
-  v1::FlightRecords ReadFlight(size_t most, int64_t now_ns) const;
+  // As the function of this name; `with_times`: and as AddNameTimes.
+  v1::FlightRecords ReadFlight(size_t most, int64_t now_ns, bool with_times = false) const;
   // Age of the oldest pending submission; 0: none.
   int64_t OldestPendingAge(int64_t now_ns) const;
 

@@ -86,7 +86,7 @@ TEST_F(SubmissionTableTest, TheEndIsToldToAllThatDoesNotRunAndTheFirstReasonStay
   EXPECT_EQ(StateOf(waiting), "first");
   EXPECT_EQ(StateOf(posted), "first");
   EXPECT_EQ(StateOf(running), "pending");
-  table_.log().Complete(taken, table_.ended(), 0);
+  table_.log().Complete(taken, table_.ended(), 0, 0);
   EXPECT_EQ(StateOf(running), "first");
   EXPECT_EQ(Submit("d").status(), absl::AbortedError("first"));
 }

@@ -61,6 +61,8 @@ class NameTable {
     uint64_t erased = 0;
     std::deque<Submission*> waiting;  // for the slot
     std::deque<Submission*> posted;   // in the slot
+    // Behind all that a small collective needs.
+    FlightRecorder::Moved moved;
   };
   struct Group {
     std::vector<int> ranks;
@@ -92,6 +94,7 @@ class NameTable {
   // Of a group that there is.
   Group& group(uint32_t number) { return *FindGroup(number); }
   absl::node_hash_map<uint32_t, Group>& groups() { return groups_; }
+  const absl::node_hash_map<uint32_t, Group>& groups() const { return groups_; }
   // Whether there was such a group.
   bool WasRemoved(uint32_t number) const { return number <= newest_group_ && groups_.count(number) == 0; }
   // Whether no submission of the group is outstanding.

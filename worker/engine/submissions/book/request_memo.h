@@ -5,7 +5,9 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
+#include "base/dtype.h"
 #include "worker/engine/submissions/book/submission.h"
 
 namespace farandole {
@@ -57,6 +59,15 @@ class RequestMemo {
     submission->after = 0;
     submission->joins = joins;
     submission->signature = signature_;
+  }
+  // Of the kept request; nothing: none is kept.
+  std::optional<OpType> op() const {
+    if (!is_kept_) return std::nullopt;
+    return static_cast<OpType>(terms_.op);
+  }
+  // This rank's input.
+  int64_t bytes() const {
+    return is_kept_ ? count_ * static_cast<int64_t>(SizeOf(static_cast<DType>(terms_.dtype))) : 0;
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "worker/engine/submissions/book/submission_book.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "worker/engine/submissions/book/submission_post.h"
@@ -39,6 +40,7 @@ void SubmissionBook::Account(Submission* submission, Name* name, const absl::Sta
     meter.Count(name->is_given, &name->step);
     --name->outstanding;
     name->outstanding_ops &= ~BitOf(submission->op);
+    name->flight.spent_ns += std::max<int64_t>(0, now_ns - submission->submitted_ns);
   }
   join.OnFinished(submission);
   pending.fetch_sub(1);

@@ -128,6 +128,7 @@ const std::map<std::string, Principals>& Table() {
       {"MonitorService.GetJob", kViewers},
       {"MonitorService.ListCheckpoints", kViewers},
       {"MonitorService.Diagnose", kViewers},
+      {"MonitorService.SurveyCollectives", kViewers},
       {"AdminService.AbortJob", kControllers},
       {"AdminService.DeleteJob", kOperators},
       {"AdminService.DrainWorkers", kControllers},
@@ -447,6 +448,8 @@ const std::map<std::string, RouteRow>& Routes() {
       {"GET /api/v1/jobs/*/hang/archive", {kViewers, "/api/v1/jobs/train/hang/archive?tenant=team", 404}},
       // It has no workers, for whose answers this would wait.
       {"POST /api/v1/jobs/*/stacks", {kViewers, "/api/v1/jobs/infer/stacks?tenant=team"}},
+      // There is none: of one that has workers, this would wait for their answers.
+      {"GET /api/v1/jobs/*/collectives", {kViewers, "/api/v1/jobs/infer/collectives?tenant=team", 404}},
       {"GET /api/v1/jobs/*/timeline", {kViewers, "/api/v1/jobs/train/timeline?tenant=team"}},
       {"GET /api/v1/jobs/*/timeline/file", {kViewers, "/api/v1/jobs/train/timeline/file?tenant=team", 404}},
       // None is recorded.

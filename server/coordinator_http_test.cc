@@ -205,6 +205,33 @@ TEST_F(CoordinatorHttpTest, StacksAreAskedOfTheRanksThatAnswer) {
   EXPECT_EQ(asked["settings"], Json::array({"a=b"}));
 }
 
+TEST_F(CoordinatorHttpTest, WhichTensorsCostTimeIsAskedOnceForAllThatLook) {
+  Start();
+  const std::string other = MakeTenant("other");
+  const auto workers = Train("mnist", 2);
+  const auto look = [this] { return Json::parse(Get("/api/v1/jobs/mnist/collectives", coordinator_->token()).body()); };
+  std::thread ranks([&workers] {
+    AnswerEvidence(workers, [](v1::Evidence* one) {
+      v1::NameTimes* const times = one->mutable_flight()->add_times();
+      times->set_name("grad");
+      times->set_finished(10);
+      times->set_waited_us(3'000);
+    });
+  });
+  const Json asked = look();
+  ranks.join();
+  EXPECT_EQ(asked["state"], "asked");
+  EXPECT_EQ(asked["answered"], 2);
+  EXPECT_EQ(asked["collectives"][0]["name"], "grad");
+  EXPECT_EQ(asked["collectives"][0]["waited_ms"], 6);
+  // Nobody would answer another question.
+  EXPECT_EQ(look()["collectives"], asked["collectives"]);
+  EXPECT_EQ(Get("/api/v1/jobs/nothing/collectives", coordinator_->token()).result_int(), 404u);
+  EXPECT_EQ(Get("/api/v1/jobs/mnist/collectives?tenant=default", other).result_int(), 403u);
+  Leave(workers);
+  EXPECT_EQ(look()["state"], "kept");
+}
+
 TEST_F(CoordinatorHttpTest, AnArchiveIsBoundedAndNamesTheRanksThatItLeavesOut) {
   Start();
   const auto workers = Train("mnist", 3);

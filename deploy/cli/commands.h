@@ -25,6 +25,7 @@ void AddQuotaCommand(CLI::App* app, int* exit_code);
 void AddAuditCommand(CLI::App* app, int* exit_code);
 void AddStoreCommand(CLI::App* app, int* exit_code);
 void AddDrainCommand(CLI::App* app, int* exit_code);
+void AddCollectivesCommand(CLI::App* app, int* exit_code);
 void AddDiagnoseCommand(CLI::App* app, int* exit_code);
 void AddMetricsCommand(CLI::App* app, int* exit_code);
 void AddTopCommand(CLI::App* app, int* exit_code);

@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   farandole::AddJobCommand(&app, &exit_code);
   farandole::AddTopCommand(&app, &exit_code);
   farandole::AddDiagnoseCommand(&app, &exit_code);
+  farandole::AddCollectivesCommand(&app, &exit_code);
   farandole::AddMetricsCommand(&app, &exit_code);
   farandole::AddDrainCommand(&app, &exit_code);
   farandole::AddTokenCommands(&app, &exit_code);

@@ -149,6 +149,13 @@ grpc::ServerUnaryReactor* MonitorService::Diagnose(grpc::CallbackServerContext* 
               });
 }
 
+grpc::ServerUnaryReactor* MonitorService::SurveyCollectives(grpc::CallbackServerContext* context,
+                                                            const v1::SurveyCollectivesRequest* request,
+                                                            v1::SurveyCollectivesResponse* response) {
+  return Show(router_, context, LookOf(router_, *context, request->job(), request->tenant()), response,
+              [](CallId call) { return CollectivesSurveyed{call}; });
+}
+
 grpc::ServerUnaryReactor* MonitorService::ListLogged(grpc::CallbackServerContext* context,
                                                      const v1::ListLoggedRequest* request,
                                                      v1::ListLoggedResponse* response) {

@@ -24,6 +24,9 @@ class MonitorService : public v1::MonitorService::CallbackService {
                                             v1::ListCheckpointsResponse* response) override;
   grpc::ServerUnaryReactor* Diagnose(grpc::CallbackServerContext* context, const v1::DiagnoseRequest* request,
                                      v1::DiagnoseResponse* response) override;
+  grpc::ServerUnaryReactor* SurveyCollectives(grpc::CallbackServerContext* context,
+                                              const v1::SurveyCollectivesRequest* request,
+                                              v1::SurveyCollectivesResponse* response) override;
   grpc::ServerUnaryReactor* ListLogged(grpc::CallbackServerContext* context, const v1::ListLoggedRequest* request,
                                        v1::ListLoggedResponse* response) override;
   grpc::ServerUnaryReactor* GetTimeline(grpc::CallbackServerContext* context, const v1::GetTimelineRequest* request,

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/job/evidence/collective_survey.h"
 #include "server/job/evidence/flight_judge.h"
 #include "server/job/evidence/stack_groups.h"
 #include "server/job/rules/bounds.h"
@@ -30,6 +31,9 @@ constexpr absl::Duration kStallDistance = absl::Minutes(10);
 // Of their answers so much is kept: some 20 KiB a rank, for 50 ranks.
 constexpr size_t kMostStallBytes = 1 << 20;
 constexpr int kMostStallRecords = 64;
+// An answer to a survey is given to all who ask within that time, and at most so many calls wait for one.
+constexpr absl::Duration kSurveyDistance = absl::Seconds(4);
+constexpr size_t kMostSurveyCalls = 64;
 // Begins the sentence about a stall in the job's history.
 constexpr char kAtTheStall[] = "at the stall, ";
 
@@ -81,7 +85,7 @@ std::vector<uint32_t> EvidenceCalls::Chosen() const {
 void EvidenceCalls::On(const EvidenceRequested& event) {
   if (event.last_stall) return AnswerFromStall(event.call);
   if (job_.run == nullptr) return AnswerFromRecords(event.call);
-  const auto is_call = [](const Waiting& waiting) { return waiting.call != 0; };
+  const auto is_call = [](const Waiting& waiting) { return waiting.purpose == Purpose::kCall; };
   if (static_cast<size_t>(absl::c_count_if(waiting_, is_call)) >= kMostCalls) {
     return job_.ledger.Answer<v1::DiagnoseResponse>(
         event.call,
@@ -89,9 +93,30 @@ void EvidenceCalls::On(const EvidenceRequested& event) {
                                                   " calls already; try again in some seconds")));
   }
   Waiting waiting;
-  waiting.call = event.call;
+  waiting.calls = {event.call};
   waiting.has_stacks = event.stacks;
   Ask(std::move(waiting));
+}
+
+void EvidenceCalls::On(const CollectivesSurveyed& event) {
+  if (job_.run == nullptr) return AnswerFromLastSurvey(event.call);
+  const uint64_t epoch = job_.run->epoch().number();
+  if (survey_.epoch() == epoch && job_.ledger.now() < surveyed_at_ + kSurveyDistance)
+    return job_.ledger.Answer<v1::SurveyCollectivesResponse>(event.call, v1::SurveyCollectivesResponse(survey_));
+  const auto asked = absl::c_find_if(waiting_, [epoch](const Waiting& waiting) {
+    return waiting.purpose == Purpose::kSurvey && waiting.epoch == epoch;
+  });
+  if (asked == waiting_.end()) {
+    Waiting waiting;
+    waiting.purpose = Purpose::kSurvey;
+    waiting.calls = {event.call};
+    return Ask(std::move(waiting));
+  }
+  if (asked->calls.size() < kMostSurveyCalls) return asked->calls.push_back(event.call);
+  job_.ledger.Answer<v1::SurveyCollectivesResponse>(
+      event.call, absl::ResourceExhaustedError(absl::StrCat(kMostSurveyCalls, " calls ask job ", job_.ledger.name(),
+                                                            " for its collectives already; try again in ",
+                                                            ShowDuration(kSurveyDistance))));
 }
 
 void EvidenceCalls::Ask(Waiting waiting) {
@@ -104,6 +129,7 @@ void EvidenceCalls::Ask(Waiting waiting) {
   message.mutable_evidence_wanted()->set_epoch(waiting.epoch);
   message.mutable_evidence_wanted()->set_inquiry(waiting.inquiry);
   message.mutable_evidence_wanted()->set_stacks(waiting.has_stacks);
+  message.mutable_evidence_wanted()->set_times(waiting.purpose == Purpose::kSurvey);
   const SharedMessage shared = Share(std::move(message));
   for (const uint32_t rank : Chosen()) {
     if (job_.run->roster().seat(rank).stream == 0) {
@@ -124,6 +150,7 @@ void EvidenceCalls::AskIfStalled() {
   asked_in_ = epoch;
   asked_at_ = job_.ledger.now();
   Waiting waiting;
+  waiting.purpose = Purpose::kStall;
   waiting.has_stacks = true;
   Ask(std::move(waiting));
 }
@@ -182,9 +209,14 @@ void EvidenceCalls::Settle() {
   for (Waiting& waiting : waiting_) {
     if (!is_over(waiting)) continue;
     waiting.is_over = true;
-    v1::DiagnoseResponse answer = Conclude(&waiting);
-    waiting.call == 0 ? KeepStall(std::move(answer))
-                      : job_.ledger.Answer<v1::DiagnoseResponse>(waiting.call, std::move(answer));
+    NameSilent(&waiting);
+    if (waiting.purpose == Purpose::kSurvey) {
+      ConcludeSurvey(&waiting);
+    } else if (waiting.purpose == Purpose::kStall) {
+      KeepStall(Conclude(&waiting));
+    } else {
+      job_.ledger.Answer<v1::DiagnoseResponse>(waiting.calls[0], Conclude(&waiting));
+    }
   }
   waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), [](const Waiting& one) { return one.is_over; }),
                  waiting_.end());
@@ -196,11 +228,14 @@ absl::Time EvidenceCalls::Deadline() const {
   return deadline;
 }
 
-v1::DiagnoseResponse EvidenceCalls::Conclude(Waiting* waiting) const {
+void EvidenceCalls::NameSilent(Waiting* waiting) const {
   for (const uint32_t rank : waiting->unanswered) {
     waiting->silent[rank] =
         absl::StrCat("it did not answer within ", ShowDuration(kAnswerTime), ": its process is stopped, or cut off");
   }
+}
+
+v1::DiagnoseResponse EvidenceCalls::Conclude(Waiting* waiting) const {
   v1::DiagnoseResponse response;
   response.set_epoch(waiting->epoch);
   response.set_size(waiting->size);
@@ -214,6 +249,44 @@ v1::DiagnoseResponse EvidenceCalls::Conclude(Waiting* waiting) const {
     *response.add_ranks() = std::move(one);
   }
   return response;
+}
+
+void EvidenceCalls::ConcludeSurvey(Waiting* waiting) {
+  std::map<uint32_t, v1::FlightRecords> flights;
+  for (auto& [rank, one] : waiting->evidence) flights[rank].Swap(one.mutable_flight());
+  v1::SurveyCollectivesResponse answer = SurveyCollectives(flights, waiting->size);
+  answer.set_epoch(waiting->epoch);
+  answer.set_asked_unix_ms(absl::ToUnixMillis(job_.ledger.now() + job_.ledger.wall_ahead()));
+  for (auto& [rank, why] : waiting->silent) {
+    v1::RankEvidence* const silent = answer.add_silent();
+    silent->set_rank(rank);
+    silent->set_silence(std::move(why));
+  }
+  for (const CallId call : waiting->calls)
+    job_.ledger.Answer<v1::SurveyCollectivesResponse>(call, v1::SurveyCollectivesResponse(answer));
+  if (answer.answered() == 0) return;
+  survey_ = std::move(answer);
+  surveyed_at_ = job_.ledger.now();
+  survey_charge_.Resize(static_cast<int64_t>(survey_.SpaceUsedLong()));
+}
+
+void EvidenceCalls::AnswerFromLastSurvey(CallId call) {
+  const JobParts::LastEpoch& last = job_.last;
+  const v1::Epoch& epoch = job_.ledger.record().epoch();
+  v1::SurveyCollectivesResponse answer;
+  if (survey_.epoch() != 0 && (survey_.epoch() == epoch.number() || last.flights.empty())) {
+    answer = survey_;
+  } else if (!last.flights.empty()) {
+    answer = SurveyCollectives(last.flights, static_cast<uint32_t>(epoch.members_size()));
+    answer.set_epoch(epoch.number());
+  } else {
+    return job_.ledger.Answer<v1::SurveyCollectivesResponse>(
+        call, absl::NotFoundError(absl::StrCat("no epoch of job ", job_.ledger.name(),
+                                               " runs, and its ranks were not asked for their collectives while one "
+                                               "ran")));
+  }
+  answer.set_is_over(true);
+  job_.ledger.Answer<v1::SurveyCollectivesResponse>(call, std::move(answer));
 }
 
 void EvidenceCalls::KeepStall(v1::DiagnoseResponse answer) {
@@ -248,7 +321,7 @@ void EvidenceCalls::KeepStall(v1::DiagnoseResponse answer) {
 void EvidenceCalls::AnswerFromStall(CallId call) {
   if (stall_.epoch() != 0) return job_.ledger.Answer<v1::DiagnoseResponse>(call, v1::DiagnoseResponse(stall_));
   const std::string job = absl::StrCat("job ", job_.ledger.name());
-  const auto is_of_stall = [](const Waiting& waiting) { return waiting.call == 0; };
+  const auto is_of_stall = [](const Waiting& waiting) { return waiting.purpose == Purpose::kStall; };
   // The history outlives the coordinator's process, and the evidence does not.
   const auto is_stall = [](const v1::HistoryEntry& entry) { return absl::StartsWith(entry.sentence(), kAtTheStall); };
   absl::Status why = absl::NotFoundError(absl::StrCat(job, " has not stalled since this coordinator has known it"));

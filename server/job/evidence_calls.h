@@ -17,14 +17,18 @@
 
 namespace farandole {
 
-// Calls of MonitorService.Diagnose that wait for the answers of workers, and the flight recorders that launchers have
-// read of workers that have ended. When the job stalls, it asks the workers by itself, and keeps their answers. Owned
-// by its Job, whose parts it borrows.
+// Calls of MonitorService.Diagnose and SurveyCollectives that wait for the answers of workers, and the flight recorders
+// that launchers have read of workers that have ended. When the job stalls, it asks the workers by itself, and keeps
+// their answers; it keeps the last survey as well. Owned by its Job, whose parts it borrows.
 class EvidenceCalls {
  public:
-  explicit EvidenceCalls(JobParts* job) : job_(*job), stall_charge_(job->options.bytes, ByteKind::kReports) {}
+  explicit EvidenceCalls(JobParts* job)
+      : job_(*job),
+        stall_charge_(job->options.bytes, ByteKind::kReports),
+        survey_charge_(job->options.bytes, ByteKind::kReports) {}
 
   void On(const EvidenceRequested& event);
+  void On(const CollectivesSurveyed& event);
   void On(const FlightReported& event);
   // A member of the running epoch answers; within its bounds.
   void Take(uint32_t rank, const v1::Evidence& evidence);
@@ -33,8 +37,11 @@ class EvidenceCalls {
   absl::Time Deadline() const;
 
  private:
+  enum class Purpose { kCall, kStall, kSurvey };
   struct Waiting {
-    CallId call = 0;  // 0: of a stall
+    Purpose purpose = Purpose::kCall;
+    // Of a stall none; those of a survey share its answer.
+    std::vector<CallId> calls;
     bool is_over = false;
     bool has_stacks = false;
     uint64_t inquiry = 0;
@@ -50,8 +57,12 @@ class EvidenceCalls {
   std::vector<uint32_t> Chosen() const;
   void Ask(Waiting waiting);
   void AskIfStalled();
+  // Adds to those that are silent the ranks that have not answered.
+  void NameSilent(Waiting* waiting) const;
   v1::DiagnoseResponse Conclude(Waiting* waiting) const;
+  void ConcludeSurvey(Waiting* waiting);
   void KeepStall(v1::DiagnoseResponse answer);
+  void AnswerFromLastSurvey(CallId call);
   void AnswerFromRecords(CallId call);
   void AnswerFromStall(CallId call);
 
@@ -65,6 +76,10 @@ class EvidenceCalls {
   // Their answers; of epoch 0: none.
   v1::DiagnoseResponse stall_;
   ByteCharge stall_charge_;
+  // The last one in which some rank has answered, and since when it is there; of epoch 0: none.
+  v1::SurveyCollectivesResponse survey_;
+  absl::Time surveyed_at_ = absl::InfinitePast();
+  ByteCharge survey_charge_;
 };
 
 }  // namespace farandole

@@ -274,6 +274,131 @@ TEST_F(EvidenceOfStallTest, TheKeptEvidenceHasABound) {
   EXPECT_TRUE(kept[0].ranks(1).has_evidence()) << "others wait for it";
 }
 
+// Which tensors cost time is asked of the ranks while somebody looks, for all that look.
+class SurveyCallsTest : public EvidenceCallsTest {
+ protected:
+  // The questions that a look sends to ranks; its own answer, if it has one at once, is in `answers_`.
+  std::vector<v1::EvidenceWanted> Look() {
+    std::vector<v1::EvidenceWanted> wanted;
+    const Actions actions = shell_.Step(CollectivesSurveyed{shell_.NewCall()});
+    for (const Output& output : actions.outputs) {
+      const auto* send = std::get_if<Send>(&output);
+      if (send != nullptr && send->message->has_evidence_wanted()) wanted.push_back(send->message->evidence_wanted());
+      const auto* reply = std::get_if<Reply>(&output);
+      if (reply != nullptr) status_ = reply->status;
+    }
+    answers_ = Replies<v1::SurveyCollectivesResponse>(actions);
+    return wanted;
+  }
+  // The answers to looks, after a rank has told of its time.
+  std::vector<v1::SurveyCollectivesResponse> Tell(size_t rank, uint64_t inquiry, uint64_t waited_us) {
+    v1::WorkerMessage message;
+    message.mutable_evidence()->set_epoch(1);
+    message.mutable_evidence()->set_inquiry(inquiry);
+    v1::NameTimes* const times = message.mutable_evidence()->mutable_flight()->add_times();
+    times->set_name("grad");
+    times->set_finished(10);
+    times->set_waited_us(waited_us);
+    return Replies<v1::SurveyCollectivesResponse>(shell_.Step(MessageReceived{streams_[rank], message}));
+  }
+  void Live(absl::Duration time) {
+    v1::WorkerMessage beat;
+    beat.mutable_heartbeat()->set_epoch(1);
+    for (absl::Duration passed; passed < time; passed += absl::Seconds(1)) {
+      for (const StreamId stream : streams_) shell_.Step(MessageReceived{stream, beat});
+      shell_.Advance(absl::Seconds(1), [&](const Actions& actions) {
+        for (const auto& one : Replies<v1::SurveyCollectivesResponse>(actions)) answers_.push_back(one);
+      });
+    }
+  }
+
+  absl::Status status_;
+  std::vector<v1::SurveyCollectivesResponse> answers_;
+};
+
+TEST_F(SurveyCallsTest, TheRanksAreAskedForTimesAndNotForStacks) {
+  const std::vector<v1::EvidenceWanted> wanted = Look();
+  ASSERT_EQ(wanted.size(), 2u);
+  EXPECT_TRUE(wanted[0].times());
+  EXPECT_FALSE(wanted[0].stacks());
+  EXPECT_TRUE(Tell(0, 1, 1'000).empty());
+  const std::vector<v1::SurveyCollectivesResponse> answers = Tell(1, 1, 3'000);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].epoch(), 1u);
+  EXPECT_EQ(answers[0].answered(), 2u);
+  EXPECT_EQ(answers[0].costs(0).waited_us(), 4'000u);
+  EXPECT_NE(answers[0].asked_unix_ms(), 0);
+  EXPECT_FALSE(answers[0].is_over());
+}
+
+TEST_F(SurveyCallsTest, AllThatLookShareOneAnswerForFourSeconds) {
+  EXPECT_EQ(Look().size(), 2u);
+  for (int i = 1; i < 64; ++i) EXPECT_TRUE(Look().empty()) << i;
+  EXPECT_TRUE(Look().empty());
+  EXPECT_EQ(status_,
+            absl::ResourceExhaustedError("64 calls ask job mnist for its collectives already; try again in 4 s"));
+  Tell(0, 1, 1'000);
+  EXPECT_EQ(Tell(1, 1, 3'000).size(), 64u);
+  EXPECT_TRUE(Look().empty());
+  EXPECT_EQ(answers_.size(), 1u) << "from what is kept";
+  Live(absl::Seconds(3));
+  EXPECT_TRUE(Look().empty());
+  Live(absl::Seconds(1));
+  EXPECT_EQ(Look().size(), 2u);
+  shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
+}
+
+TEST_F(SurveyCallsTest, ARankThatDoesNotAnswerIsNamed) {
+  Look();
+  Tell(0, 1, 1'000);
+  Live(absl::Seconds(5));
+  ASSERT_EQ(answers_.size(), 1u);
+  ASSERT_EQ(answers_[0].silent_size(), 1);
+  EXPECT_EQ(answers_[0].silent(0).rank(), 1u);
+  EXPECT_THAT(answers_[0].silent(0).silence(), HasSubstr("did not answer within 4 s"));
+}
+
+TEST_F(SurveyCallsTest, TheLastAnswerOutlivesTheEpoch) {
+  Look();
+  Tell(0, 1, 1'000);
+  Tell(1, 1, 3'000);
+  shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
+  EXPECT_TRUE(Look().empty());
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_TRUE(answers_[0].is_over());
+  EXPECT_EQ(answers_[0].costs(0).name(), "grad");
+}
+
+TEST_F(SurveyCallsTest, WhereNobodyHasLookedWhatLaunchersReadIsTheAnswer) {
+  shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
+  Look();
+  EXPECT_EQ(status_, absl::NotFoundError(
+                         "no epoch of job mnist runs, and its ranks were not asked for their collectives while one "
+                         "ran"));
+  FlightReported report{shell_.NewCall(), {}};
+  v1::FlightRecords* const flight = report.request.add_flights();
+  flight->set_epoch(1);
+  flight->set_rank(0);
+  Add("grad", v1::FlightRecord::ENDED, flight);
+  shell_.Step(report);
+  Look();
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_EQ(answers_[0].asked_unix_ms(), 0);
+  EXPECT_EQ(answers_[0].costs(0).waited_us(), 2'000'000u);
+}
+
+TEST(EvidenceBoundsTest, TimesOfMoreNamesThanARankTellsAreRefused) {
+  v1::WorkerMessage message;
+  v1::FlightRecords* const flight = message.mutable_evidence()->mutable_flight();
+  for (int name = 0; name < 512; ++name) flight->add_times()->set_name("t");
+  EXPECT_TRUE(CheckMessage(message, 1).ok());
+  flight->mutable_times(0)->clear_name();
+  EXPECT_FALSE(CheckMessage(message, 1).ok());
+  flight->mutable_times(0)->set_name("t");
+  flight->add_times()->set_name("t");
+  EXPECT_EQ(CheckMessage(message, 1).message(), "times has 513 entries; 512 is the most");
+}
+
 TEST(EvidenceBoundsTest, MoreThanARankCanHaveIsRefused) {
   v1::WorkerMessage message;
   for (int record = 0; record < 512; ++record) message.mutable_evidence()->mutable_flight()->add_records();

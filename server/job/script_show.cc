@@ -156,6 +156,9 @@ struct ReplyText {
   std::string operator()(const v1::DiagnoseResponse& r) const {
     return absl::StrCat(" evidence=", r.ranks_size(), " \"", r.sentence(), "\"");
   }
+  std::string operator()(const v1::SurveyCollectivesResponse& r) const {
+    return absl::StrCat(" costs=", r.costs_size(), " answered=", r.answered());
+  }
   std::string operator()(const v1::ReportFlightResponse& r) const { return absl::StrCat(" \"", r.sentence(), "\""); }
   std::string operator()(const v1::DrainWorkersResponse& r) const {
     return absl::StrCat(" ranks=", ShowList(r.ranks()));

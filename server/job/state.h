@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -67,8 +68,11 @@ class Job::State {
   void On(const JobInspected& event);
   void On(const CheckpointsListed& event);
   void On(const DeleteCheckpointRequested& event);
-  void On(const EvidenceRequested& event) { evidence_.On(event); }
-  void On(const FlightReported& event) { evidence_.On(event); }
+  // All that EvidenceCalls takes.
+  template <typename Asked, typename = decltype(std::declval<EvidenceCalls>().On(std::declval<Asked>()))>
+  void On(const Asked& event) {
+    evidence_.On(event);
+  }
   void On(const LoggedListed& event) { logged_.On(event); }
   void On(const TimelineOrdered& event) { timeline_.On(event); }
   void On(const TimelineFetched& event) { timeline_.On(event); }

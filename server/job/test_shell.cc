@@ -33,6 +33,8 @@ Actions TestShell::Step(const Event& event) {
   // Waits for the workers.
   const auto* evidence = std::get_if<EvidenceRequested>(&event);
   if (evidence != nullptr && calls_.erase(evidence->call) > 0) late_calls_.insert(evidence->call);
+  const auto* survey = std::get_if<CollectivesSurveyed>(&event);
+  if (survey != nullptr && calls_.erase(survey->call) > 0) late_calls_.insert(survey->call);
   Expect(calls_.empty(), absl::StrCat(calls_.size(), " calls have no answer after their step"));
   calls_.clear();
   next_tick_ = actions.next_tick;

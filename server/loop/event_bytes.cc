@@ -78,6 +78,7 @@ ByteClass ClassOf(const Event& event) {
   const bool is_look = std::holds_alternative<JobInspected>(event) ||
                        std::holds_alternative<CheckpointsListed>(event) || std::holds_alternative<LostListed>(event) ||
                        std::holds_alternative<EvidenceRequested>(event) ||
+                       std::holds_alternative<CollectivesSurveyed>(event) ||
                        std::holds_alternative<FlightReported>(event) || std::holds_alternative<LoggedListed>(event) ||
                        std::holds_alternative<TimelineOrdered>(event) || std::holds_alternative<TimelineFetched>(event);
   return is_look ? ByteClass::kObserver : ByteClass::kJob;

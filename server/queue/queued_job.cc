@@ -55,7 +55,7 @@ std::optional<Reply> AnswerQueued(const v1::QueuedRecord& record, const v1::Queu
           if (has_run || allowed.ok()) return std::nullopt;
           return Reply{one.call, allowed, {}};
         } else if constexpr (std::is_same_v<T, DeleteRequested> || std::is_same_v<T, TimelineOrdered> ||
-                             std::is_same_v<T, EvidenceRequested>) {
+                             std::is_same_v<T, EvidenceRequested> || std::is_same_v<T, CollectivesSurveyed>) {
           return Reply{one.call, waits, {}};
         } else if constexpr (std::is_same_v<T, JobInspected>) {
           if (has_run) return std::nullopt;

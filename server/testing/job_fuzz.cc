@@ -137,7 +137,7 @@ class World {
     shell_.Step(JobInspected{shell_.NewCall(), asked});
   }
   void Ask(const Steps& steps) {
-    switch (steps.number() % 8) {
+    switch (steps.number() % 9) {
       case 0:
         Look(steps);
         return;
@@ -158,6 +158,9 @@ class World {
         return;
       case 6:
         shell_.Step(CheckpointAsked{shell_.NewCall(), steps.text()});
+        return;
+      case 7:
+        shell_.Step(CollectivesSurveyed{shell_.NewCall()});
         return;
       default:
         shell_.Step(EvidenceRequested{shell_.NewCall(), steps.number() % 4 == 1, steps.number() % 4 == 3});

@@ -211,6 +211,15 @@ absl::StatusOr<v1::DiagnoseResponse> CoordinatorSession::Diagnose(const v1::Diag
                                     absl::StrCat("refused to ask the workers of job ", request.job()));
 }
 
+absl::StatusOr<v1::SurveyCollectivesResponse> CoordinatorSession::SurveyCollectives(const std::string& tenant,
+                                                                                    const std::string& job) const {
+  v1::SurveyCollectivesRequest request;
+  request.set_tenant(tenant);
+  request.set_job(job);
+  return Call<v1::SurveyCollectivesResponse>(*client_, "MonitorService/SurveyCollectives", request,
+                                             absl::StrCat("refused to ask for the collectives of job ", job));
+}
+
 absl::StatusOr<v1::ListLoggedResponse> CoordinatorSession::ListLogged(const v1::ListLoggedRequest& request) const {
   return Call<v1::ListLoggedResponse>(*client_, "MonitorService/ListLogged", request,
                                       absl::StrCat("refused to show what job ", request.job(), " has logged"));

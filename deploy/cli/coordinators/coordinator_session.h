@@ -60,6 +60,8 @@ class CoordinatorSession {
   absl::StatusOr<v1::ReportExitResponse> ReportExit(const v1::ReportExitRequest& request) const;
   absl::StatusOr<v1::ReportFlightResponse> ReportFlight(const v1::ReportFlightRequest& request) const;
   absl::StatusOr<v1::DiagnoseResponse> Diagnose(const v1::DiagnoseRequest& request) const;
+  absl::StatusOr<v1::SurveyCollectivesResponse> SurveyCollectives(const std::string& tenant,
+                                                                  const std::string& job) const;
   absl::StatusOr<v1::RecordTimelineResponse> RecordTimeline(v1::RecordTimelineRequest request) const;
   absl::StatusOr<v1::GetTimelineResponse> GetTimeline(const v1::GetTimelineRequest& request) const;
   absl::StatusOr<v1::ListLoggedResponse> ListLogged(const v1::ListLoggedRequest& request) const;

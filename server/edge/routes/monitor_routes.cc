@@ -19,6 +19,7 @@
 #include "server/edge/pages/page.h"
 #include "server/edge/routes/access_routes.h"
 #include "server/edge/routes/action_routes.h"
+#include "server/edge/routes/collective_routes.h"
 #include "server/edge/routes/file_places.h"
 #include "server/edge/routes/hang_routes.h"
 #include "server/edge/routes/history_query.h"
@@ -289,6 +290,7 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
                     }});
   for (HttpRoute& route : AccessRoutes(router, sources.registry, pages.bytes)) routes.push_back(std::move(route));
   for (HttpRoute& route : ActionRoutes(router, sources.registry)) routes.push_back(std::move(route));
+  for (HttpRoute& route : CollectiveRoutes(router, sources.registry)) routes.push_back(std::move(route));
   for (HttpRoute& route : HangRoutes(router, sources.registry, {files, pages.whole_jobs}))
     routes.push_back(std::move(route));
   for (HttpRoute& route : TimelineRoutes(router, sources.registry, files)) routes.push_back(std::move(route));

@@ -218,6 +218,37 @@ TEST_F(LargestStepsTest, AllHaveHeardManyMismatchesOfANameThatGetsASlot) {
   right.mutable_ready()->set_ordinal(100);
   Say(0, right);
   EXPECT_LT(longest_, 0.05) << "of the Step that gives the slot";
+TEST(LargestSurveyTest, RanksTellOfAsManyDifferentCollectivesAsTheyMay) {
+  constexpr uint32_t kAsked = 128;
+  TestShell shell(Options());
+  const std::vector<StreamId> streams = shell.FormEpoch(kAsked);
+  uint64_t inquiry = 0;
+  uint32_t asked = 0;
+  for (const Output& output : shell.Step(CollectivesSurveyed{shell.NewCall()}).outputs) {
+    const auto* send = std::get_if<Send>(&output);
+    if (send == nullptr || !send->message->has_evidence_wanted()) continue;
+    inquiry = send->message->evidence_wanted().inquiry();
+    ++asked;
+  }
+  double longest = 0;
+  for (uint32_t rank = 0; rank < kAsked; ++rank) {
+    v1::WorkerMessage message;
+    message.mutable_evidence()->set_epoch(1);
+    message.mutable_evidence()->set_inquiry(inquiry);
+    v1::FlightRecords* const flight = message.mutable_evidence()->mutable_flight();
+    for (uint32_t i = 0; i < 512; ++i) {
+      flight->add_names(LongName(rank * 512 + i).substr(400));
+      flight->add_times()->set_name(LongName((kAsked + rank) * 512 + i).substr(400));
+      flight->mutable_times(static_cast<int>(i))->set_finished(1);
+      v1::FlightRecord* const record = flight->add_records();
+      record->set_name(i);
+      record->set_ordinal(1);
+      record->set_state(v1::FlightRecord::FINISHED);
+    }
+    longest = std::max(longest, SecondsOf([&] { shell.Step(MessageReceived{streams[rank], message}); }));
+  }
+  EXPECT_GT(asked, 60u);
+  EXPECT_LT(longest, kMostSeconds);
 }
 
 TEST(LargestReattachmentTest, GroupsReachedFewRanks) {

@@ -44,7 +44,7 @@ using ReplyMessage =
                  v1::GetJobResponse, v1::ListCheckpointsResponse, v1::AbortJobResponse, v1::DeleteJobResponse,
                  v1::DrainWorkersResponse, v1::DiagnoseResponse, v1::ReportFlightResponse, v1::ListLoggedResponse,
                  v1::RecordTimelineResponse, v1::GetTimelineResponse, v1::DeleteCheckpointResponse,
-                 v1::RequestCheckpointResponse>;
+                 v1::RequestCheckpointResponse, v1::SurveyCollectivesResponse>;
 struct Reply {
   CallId call = 0;
   absl::Status status;

@@ -113,6 +113,10 @@ absl::Status CheckFlight(const v1::FlightRecords& flight) {
   for (const std::string& name : flight.names()) {
     if (absl::Status status = CheckLength("name", name, 1, 128); !status.ok()) return status;
   }
+  if (absl::Status status = CheckCount("times", flight.times_size(), 512); !status.ok()) return status;
+  for (const v1::NameTimes& times : flight.times()) {
+    if (absl::Status status = CheckLength("name", times.name(), 1, 128); !status.ok()) return status;
+  }
   return absl::OkStatus();
 }
 

@@ -100,6 +100,10 @@ struct EvidenceRequested {
   bool stacks = false;
   bool last_stall = false;
 };
+// Monitor: SurveyCollectivesResponse, when the workers have answered, or with what they have said some seconds ago.
+struct CollectivesSurveyed {
+  CallId call = 0;
+};
 // The launcher's: ReportFlightResponse.
 struct FlightReported {
   CallId call = 0;
@@ -176,11 +180,11 @@ struct DrainRequested {
 // Time has passed; sent at Actions::next_tick or later.
 struct Ticked {};
 
-using Event =
-    std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed, BeginCheckpointRequested,
-                 CommitCheckpointRequested, FindCheckpointRequested, ExitReported, LostListed, JobInspected,
-                 CheckpointsListed, EvidenceRequested, FlightReported, LoggedListed, TimelineOrdered, TimelineFetched,
-                 AbortRequested, DeleteRequested, DrainRequested, Ticked, DeleteCheckpointRequested, CheckpointAsked>;
+using Event = std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed,
+                           BeginCheckpointRequested, CommitCheckpointRequested, FindCheckpointRequested, ExitReported,
+                           LostListed, JobInspected, CheckpointsListed, EvidenceRequested, FlightReported, LoggedListed,
+                           TimelineOrdered, TimelineFetched, AbortRequested, DeleteRequested, DrainRequested, Ticked,
+                           DeleteCheckpointRequested, CheckpointAsked, CollectivesSurveyed>;
 
 }  // namespace farandole
 

@@ -272,6 +272,50 @@ export interface Hosts {
   hosts: Host[];
 }
 
+// What a tensor costs; the times are means of a rank and a collective, unless they say otherwise.
+export interface CollectiveCost {
+  name: string;
+  op: string;
+  group: number;
+  is_on_gpu: boolean;
+  count: number;
+  bytes: number;
+  // Of all ranks together.
+  waited_ms: number;
+  moving_ms: number;
+  wait_percent: number;
+  mean_wait_ms: number;
+  longest_wait_ms: number;
+  longest_wait_rank: number;
+  mean_moving_ms: number;
+  // 0: not known.
+  algorithm_bytes_per_second: number;
+  bus_bytes_per_second: number;
+  // Of the latest collectives, those that were compared, and the ranks that came last, the most frequent first.
+  compared: number;
+  last: { rank: number; times: number }[];
+  least_wait_rank: number;
+  least_wait_ms: number;
+}
+
+export type CollectiveSurvey =
+  | {
+      state: "asked" | "kept";
+      at_unix_ms: number;
+      epoch: number;
+      size: number;
+      answered: number;
+      // 0: the ranks were not asked; it was read when they ended.
+      asked_unix_ms: number;
+      found: number;
+      left_out: number;
+      waited_ms: number;
+      moving_ms: number;
+      collectives: CollectiveCost[];
+      silent: { ranks: string; why: string }[];
+    }
+  | { state: "none"; at_unix_ms: number; why: string };
+
 export interface Collectives {
   at_unix_ms: number;
   found: number;

@@ -10,6 +10,12 @@ export function duration(ms: number): string {
   return seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
 }
 
+// Of times from microseconds to days.
+export function span(ms: number): string {
+  if (ms < 1) return `${Math.round(1000 * ms)} µs`;
+  return ms < 1000 ? `${ms.toFixed(ms < 10 ? 1 : 0)} ms` : duration(ms);
+}
+
 export const milliseconds = (seconds: number): string => `${(1000 * seconds).toFixed(seconds < 0.01 ? 1 : 0)} ms`;
 
 export const ago = (unixMs: number, nowMs: number): string => `${duration(Math.floor((nowMs - unixMs) / 1000) * 1000).replace(".0", "")} ago`;

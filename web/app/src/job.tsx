@@ -72,7 +72,7 @@ export function JobPage({ address }: { address: Address }): JSX.Element {
 function Part({ tab, job, props }: { tab: Tab; job: Job; props: JobProps }): JSX.Element {
   if (tab === "ranks") return <Ranks {...props} job={job} />;
   if (tab === "hosts") return <Hosts {...props} />;
-  if (tab === "collectives") return <Collectives {...props} />;
+  if (tab === "collectives") return <Collectives {...props} job={job} />;
   if (tab === "hang") return <HangPage {...props} job={job} />;
   if (tab === "metrics") return <Metrics {...props} />;
   if (tab === "checkpoints") return <Checkpoints {...props} />;

@@ -20,6 +20,19 @@ const BETWEEN_MS = 250;
 const POLL_MS = 3000;
 const IDLE_POLL_MS = 15000;
 
+// Resolves while the page can be seen: at once, or when it can be seen again.
+export function whenVisible(): Promise<void> {
+  if (!document.hidden) return Promise.resolve();
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+  });
+}
+
 // `key` names what is asked for: another key begins anew. `isDue` says which events are reasons to ask again; without
 // any it is asked every `idleMs`, which may depend on the last answer.
 export function useLoad<T>(key: string, ask: () => Promise<T>, isDue: (trigger: Trigger) => boolean, idleMs: number | ((value: T | undefined) => number) = IDLE_POLL_MS): Loaded<T> {

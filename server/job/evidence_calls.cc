@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "server/job/evidence/collective_survey.h"
 #include "server/job/evidence/flight_judge.h"
+#include "server/job/evidence/ranks_to_ask.h"
 #include "server/job/evidence/stack_groups.h"
 #include "server/job/rules/bounds.h"
-#include "server/job/rules/rank_set.h"
 #include "server/job/rules/wording.h"
 
 namespace farandole {
@@ -20,9 +20,6 @@ namespace {
 // A worker whose interpreter is locked gives it up after a second, and then reads the stacks without.
 constexpr absl::Duration kAnswerTime = absl::Seconds(4);
 constexpr size_t kMostCalls = 4;
-// Ranks that are asked: of those that others wait for, and of the others. Each has 512 records at most.
-constexpr uint32_t kMostMissing = 64;
-constexpr uint32_t kMostOthers = 64;
 // Records of all ranks together that are kept of an epoch that has ended, some 100 bytes each.
 constexpr int kMostRecords = 32768;
 constexpr int kLeastRecordsOfRank = 4;
@@ -73,10 +70,13 @@ std::map<uint32_t, v1::FlightRecords> FlightsOf(const std::map<uint32_t, v1::Evi
 
 std::vector<uint32_t> EvidenceCalls::Chosen() const {
   const Roster& roster = job_.run->roster();
-  RankSet chosen(job_.run->Missing().Ranks(kMostMissing));
-  for (uint32_t rank = 0; rank < roster.size() && rank < kMostOthers; ++rank) chosen.Insert(rank);
+  std::vector<uint32_t> blamed;
+  const v1::Diagnosis diagnosis = job_.run->diagnosis().Report(absl::ZeroDuration());
+  for (const v1::Blocker& blocker : diagnosis.blockers()) {
+    if (blocker.has_rank()) blamed.push_back(blocker.rank());
+  }
   std::vector<uint32_t> ranks;
-  for (const uint32_t rank : chosen.Ranks()) {
+  for (const uint32_t rank : RanksToAsk(job_.run->Missing().Ranks(), blamed, roster.size())) {
     if (!roster.seat(rank).left) ranks.push_back(rank);
   }
   return ranks;

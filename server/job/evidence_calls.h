@@ -53,7 +53,7 @@ class EvidenceCalls {
     ByteCharge charge = {};
     std::map<uint32_t, std::string> silent;
   };
-  // The ranks to be asked: all, or in a large epoch some of those that others wait for, and some of the others.
+  // The ranks to be asked, as RanksToAsk says, but those that have left.
   std::vector<uint32_t> Chosen() const;
   void Ask(Waiting waiting);
   void AskIfStalled();

@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/job/evidence/flight_judge.h"
+#include "server/job/evidence/ranks_to_ask.h"
 #include "server/job/evidence/stack_groups.h"
 
 namespace farandole {
@@ -127,6 +128,25 @@ TEST(StackGroupsTest, OfEqualGroupsNoneIsDominant) {
   const std::vector<v1::StackGroup> groups = GroupStacks({{0, At("a", 1)}, {1, At("a", 2)}});
   ASSERT_EQ(groups.size(), 2u);
   EXPECT_FALSE(groups[0].is_dominant());
+}
+
+TEST(RanksToAskTest, OfASmallEpochAllAreAsked) {
+  for (uint32_t size = 0; size <= 8; ++size) {
+    EXPECT_EQ(RanksToAsk({1, 2}, {2, 3}, size).size(), size);
+  }
+}
+
+TEST(RanksToAskTest, OfALargeEpochThoseThatOthersWaitForAndThoseThatAreBlamedComeFirst) {
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 1000; rank < 1100; ++rank) missing.push_back(rank);
+  const std::vector<uint32_t> asked = RanksToAsk(missing, {500, 1001, 9999}, 4096);
+  ASSERT_EQ(asked.size(), 128u);
+  EXPECT_EQ(asked[0], 0u);
+  EXPECT_EQ(asked[62], 62u);
+  EXPECT_EQ(asked[63], 500u) << "in the place of rank 63";
+  EXPECT_EQ(asked[64], 1000u);
+  EXPECT_EQ(asked[127], 1063u);
+  EXPECT_EQ(RanksToAsk({}, {}, 4096).size(), 64u);
 }
 
 TEST_F(FlightJudgeTest, NothingIsMissingOnARankWhoseRecorderIsFull) {

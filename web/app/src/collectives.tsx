@@ -1,9 +1,6 @@
 // Which tensors cost time, and on whom they wait; below it, in which collectives the ranks are now.
 import type { JSX } from "preact";
-import { showPart } from "./address";
-import { askJson, viewOf, type Collectives as Found } from "./api";
-import { count, duration } from "./format";
-import { setQuery, show } from "./address";
+import { setQuery, showPart } from "./address";
 import { askJson, pathOf, viewOf, type CollectiveCost, type CollectiveSurvey, type Collectives as Found, type Job } from "./api";
 import { ago, bytes, count, duration, percent, plural, span } from "./format";
 import type { JobProps } from "./job";
@@ -106,7 +103,7 @@ function CostTable({ tenant, name, address, survey }: JobProps & { survey: Surve
   const chosen = address.query["order"] ?? "";
   const order = Object.hasOwn(ORDERS, chosen) ? chosen : "cost";
   const search = address.query["tensor"] ?? "";
-  const rank = (number: number): JSX.Element => <a href={show(["jobs", tenant, name, "rank", number])}>{`rank ${number}`}</a>;
+  const rank = (number: number): JSX.Element => <a href={showPart(tenant, name, "rank", number)}>{`rank ${number}`}</a>;
   const columns: Column<CollectiveCost>[] = [
     {
       name: "Tensor",

@@ -27,6 +27,7 @@ void AddStoreCommand(CLI::App* app, int* exit_code);
 void AddDrainCommand(CLI::App* app, int* exit_code);
 void AddCollectivesCommand(CLI::App* app, int* exit_code);
 void AddDiagnoseCommand(CLI::App* app, int* exit_code);
+void AddStacksCommand(CLI::App* app, int* exit_code);
 void AddMetricsCommand(CLI::App* app, int* exit_code);
 void AddTopCommand(CLI::App* app, int* exit_code);
 void AddDoctorCommand(CLI::App* app, int* exit_code);

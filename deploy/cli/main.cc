@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   farandole::AddTopCommand(&app, &exit_code);
   farandole::AddDiagnoseCommand(&app, &exit_code);
   farandole::AddCollectivesCommand(&app, &exit_code);
+  farandole::AddStacksCommand(&app, &exit_code);
   farandole::AddMetricsCommand(&app, &exit_code);
   farandole::AddDrainCommand(&app, &exit_code);
   farandole::AddTokenCommands(&app, &exit_code);

@@ -32,6 +32,7 @@ LIBRARIES = [
     Owned(r"pmix\w*\.h", ["worker/launch/pmix_exchange.cc"]),
     Owned(r"yaml-cpp/", ["deploy/cli/config_file.cc", "server/identity/identity_config.cc"]),
     Owned(r"cjose/", ["server/identity/key_set.cc"]),
+    Owned(r"elfutils/", ["deploy/stacks/unwinder.*"]),
     Owned(r"nccl\.h", ["worker/device/declarations_check.cc"]),
 ]
 

@@ -173,7 +173,8 @@ v1::NativeStacks ReadNativeStacks(pid_t pid, absl::Duration patience, pid_t skip
     snapshots->push_back(tracer.Take(pid, tid));
     const int refusal = snapshots->front().refusal;
     if (refusal != 0 && snapshots->size() == 1) return Without(WhyNotTraced(ReadTraceFacts(pid, refusal)));
-    if (SteadyNow() >= deadline) break;
+    // Names need the other half.
+    if (SteadyNow() >= deadline - patience / 2) break;
   }
   absl::Duration longest;
   for (const ThreadSnapshot& snapshot : *snapshots) longest = std::max(longest, snapshot.stopped);

@@ -20,7 +20,7 @@ struct ThreadSnapshot {
   Registers registers;
   uint64_t stack_begin = 0;
   std::string stack;
-  // From the request that it stop until it went on; never too short.
+  // From when it was last seen running until it went on; never too short.
   absl::Duration stopped;
   // "": it was taken.
   std::string why_not;
@@ -38,16 +38,18 @@ class Tracer {
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  // A thread that the kernel does not stop within 20 ms is left out.
+  // A thread that does not stop within 250 ms, as it gets no processor, is left out.
   ThreadSnapshot Take(pid_t pid, pid_t tid);
   // Lets threads go on that have stopped too late. To be called now and then.
   void ReleaseLate();
 
  private:
-  // Waits until the thread stops. -1: it does not; otherwise the signal that it is to get when it goes on.
-  int AwaitStop(pid_t tid);
+  // Waits until the thread stops, and gives the time at which it did not stand still yet. -1: it does not stop;
+  // otherwise the signal that it is to get when it goes on.
+  int AwaitStop(pid_t tid, absl::Time* running_at);
 
   sigset_t before_;
+  bool goes_first_ = false;
   std::vector<pid_t> late_;
 };
 

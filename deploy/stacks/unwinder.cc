@@ -106,23 +106,33 @@ const v1::StackFrame& Unwinder::Describe(uint64_t address) {
 v1::StackFrame Unwinder::Look(uint64_t address) {
   v1::StackFrame frame;
   Dwfl_Module* const module = dwfl_addrmodule(dwfl_, address);
-  if (module == nullptr) {
+  Dwarf_Addr begin = 0;
+  Dwarf_Addr end = 0;
+  const char* path = nullptr;
+  if (module != nullptr) path = dwfl_module_info(module, nullptr, &begin, &end, nullptr, nullptr, nullptr, nullptr);
+  // libdw takes an address behind the last file for a part of that.
+  if (module == nullptr || address < begin || address >= end) {
     // Made while the program runs, as by a compiler within it; its address differs from run to run.
     frame.set_function("(code in no file)");
     return frame;
   }
-  Dwarf_Addr begin = 0;
-  const char* const path = dwfl_module_info(module, nullptr, &begin, nullptr, nullptr, nullptr, nullptr, nullptr);
   if (path != nullptr) frame.set_module(LastPart(path));
   GElf_Off offset = 0;
   GElf_Sym symbol = {};
   const char* const name = dwfl_module_addrinfo(module, address, &offset, &symbol, nullptr, nullptr, nullptr);
-  frame.set_function(name != nullptr ? FrameName(name)
-                                     : absl::StrCat(frame.module(), "+0x", absl::Hex(address - begin)));
+  if (name == nullptr) {
+    frame.set_function(absl::StrCat(frame.module(), "+0x", absl::Hex(address - begin)));
+    return frame;
+  }
+  frame.set_function(FrameName(name));
   Dwfl_Line* const line = dwfl_module_getsrc(module, address);
+  if (line == nullptr) return frame;
   int number = 0;
-  const char* const file = line == nullptr ? nullptr : dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr);
-  if (file != nullptr && number > 0) {
+  Dwarf_Addr line_begin = 0;
+  const char* const file = dwfl_lineinfo(line, &line_begin, &number, nullptr, nullptr, nullptr);
+  // Where libdw does not find the compilation unit of an address, as in programs of Go, it gives another function's
+  // line.
+  if (file != nullptr && number > 0 && line_begin >= address - offset) {
     frame.set_file(Plain(file, kMostPathBytes));
     frame.set_line(static_cast<uint32_t>(number));
   }

@@ -14,6 +14,8 @@ namespace farandole {
 namespace {
 
 constexpr int kMostFrames = 20;
+// Beside frames of Python.
+constexpr int kMostNativeFrames = 12;
 constexpr int kMostGroups = 8;
 
 void AddWaits(const v1::DiagnoseResponse& answer, std::string* text) {
@@ -29,21 +31,35 @@ void AddWaits(const v1::DiagnoseResponse& answer, std::string* text) {
   }
 }
 
+using Frames = google::protobuf::RepeatedPtrField<v1::StackFrame>;
+
+void AddFrames(const Frames& frames, int most, const char* kind, std::string* text) {
+  for (int at = 0; at < frames.size() && at < most; ++at) {
+    const v1::StackFrame& frame = frames[at];
+    const std::string place = frame.file().empty() ? frame.module() : absl::StrCat(frame.file(), ":", frame.line());
+    absl::StrAppend(text, "  ", WithoutControls(frame.function()));
+    if (!place.empty()) absl::StrAppend(text, " (", WithoutControls(place), ")");
+    absl::StrAppend(text, "\n");
+  }
+  if (frames.size() > most) absl::StrAppend(text, "  and ", frames.size() - most, " ", kind, " more\n");
+}
+
 void AddStacks(const v1::DiagnoseResponse& answer, std::string* text) {
-  std::map<uint32_t, std::string> about;
-  for (const v1::RankEvidence& rank : answer.ranks()) about[rank.rank()] = rank.evidence().about_stacks();
+  std::map<uint32_t, const v1::Evidence*> by_rank;
+  for (const v1::RankEvidence& rank : answer.ranks()) by_rank[rank.rank()] = &rank.evidence();
   int groups = 0;
   for (const v1::StackGroup& group : answer.stacks()) {
     if (++groups > kMostGroups) break;
+    const auto found = by_rank.find(group.ranks(0));
+    const v1::Evidence& first = found != by_rank.end() ? *found->second : v1::Evidence::default_instance();
+    const bool is_native = group.frames_size() == 0;
     absl::StrAppend(text, "\nstack of ", ShowRanks(group.ranks(), kAllRuns), group.is_dominant() ? " (most)" : "", ", ",
-                    WithoutControls(about[group.ranks(0)]), "\n");
-    for (int at = 0; at < group.frames_size() && at < kMostFrames; ++at) {
-      const v1::StackFrame& frame = group.frames(at);
-      absl::StrAppend(text, "  ", WithoutControls(frame.function()), " (", WithoutControls(frame.file()), ":",
-                      frame.line(), ")\n");
-    }
-    if (group.frames_size() > kMostFrames)
-      absl::StrAppend(text, "  and ", group.frames_size() - kMostFrames, " frames more\n");
+                    WithoutControls(is_native ? first.about_native_stacks() : first.about_stacks()), "\n");
+    if (first.threads_size() > 0 && !first.threads(0).why_no_native().empty())
+      absl::StrAppend(text, "  compiled code: ", WithoutControls(first.threads(0).why_no_native()), "\n");
+    // The innermost calls are those of compiled code.
+    AddFrames(group.native_frames(), is_native ? kMostFrames : kMostNativeFrames, "native frames", text);
+    AddFrames(group.frames(), kMostFrames, "frames", text);
   }
   if (answer.stacks_size() > kMostGroups)
     absl::StrAppend(text, "\n", answer.stacks_size() - kMostGroups, " groups of stacks more are in --json\n");
@@ -57,6 +73,8 @@ void AddUnknown(const v1::DiagnoseResponse& answer, std::string* text) {
     } else if (rank.evidence().threads_size() == 0 && !rank.evidence().about_stacks().empty()) {
       by_reason[absl::StrCat("no stacks: ", rank.evidence().about_stacks())].push_back(rank.rank());
     }
+    const std::string why = WhyNoNative(rank.evidence());
+    if (!why.empty()) by_reason[absl::StrCat("no native stacks: ", why)].push_back(rank.rank());
   }
   if (!by_reason.empty()) absl::StrAppend(text, "\n");
   for (const auto& [reason, ranks] : by_reason)
@@ -80,6 +98,13 @@ std::string ShowEvidence(const v1::DiagnoseResponse& answer) {
   AddStacks(answer, &text);
   AddUnknown(answer, &text);
   return text;
+}
+
+std::string WhyNoNative(const v1::Evidence& evidence) {
+  for (const v1::ThreadStack& thread : evidence.threads()) {
+    if (thread.native_frames_size() > 0 || !thread.why_no_native().empty()) return "";
+  }
+  return evidence.about_native_stacks();
 }
 
 std::string EvidenceJson(const google::protobuf::Message& answer) {

@@ -51,6 +51,39 @@ TEST(EvidenceTextTest, VerdictGraphStacksAndSilentRanksAreShown) {
             "\nrank 2: it did not answer within 4 s\n");
 }
 
+TEST(EvidenceTextTest, CallsOfCompiledCodeStandAboveTheLineThatMadeThem) {
+  v1::DiagnoseResponse answer = Stuck();
+  for (const char* function : {"nanosleep", "sleep"}) {
+    v1::StackFrame* const frame = answer.mutable_stacks(0)->add_native_frames();
+    frame->set_function(function);
+    frame->set_module("libc.so.6");
+  }
+  v1::StackGroup* const native = answer.add_stacks();
+  native->add_ranks(2);
+  native->add_native_frames()->set_function("load");
+  native->mutable_native_frames(0)->set_file("train.cc");
+  native->mutable_native_frames(0)->set_line(12);
+  v1::Evidence* const evidence = answer.mutable_ranks(2)->mutable_evidence();
+  evidence->set_about_native_stacks("read by ptrace");
+  EXPECT_THAT(ShowEvidence(answer), HasSubstr("stack of ranks 0,1 (most), \n"
+                                              "  nanosleep (libc.so.6)\n"
+                                              "  sleep (libc.so.6)\n"
+                                              "  wait (train.py:7)\n"
+                                              "\nstack of rank 2, read by ptrace\n"
+                                              "  load (train.cc:12)\n"));
+}
+
+TEST(EvidenceTextTest, WithoutNativeStacksTheReasonIsGiven) {
+  v1::DiagnoseResponse answer = Stuck();
+  for (const int at : {0, 1})
+    answer.mutable_ranks(at)->mutable_evidence()->set_about_native_stacks("kernel.yama.ptrace_scope is 3");
+  v1::ThreadStack* const thread = answer.mutable_ranks(0)->mutable_evidence()->add_threads();
+  EXPECT_THAT(ShowEvidence(answer), HasSubstr("ranks 0,1: no native stacks: kernel.yama.ptrace_scope is 3\n"));
+  thread->set_why_no_native("it is in the kernel");
+  EXPECT_THAT(ShowEvidence(answer), HasSubstr("\nrank 1: no native stacks: kernel.yama.ptrace_scope is 3\n"));
+  EXPECT_THAT(ShowEvidence(answer), HasSubstr("  compiled code: it is in the kernel\n"));
+}
+
 TEST(EvidenceTextTest, AJobThatGoesOnIsSaidToDoSo) {
   EXPECT_THAT(ShowEvidence(v1::DiagnoseResponse()), HasSubstr("no rank waits for another in a collective\n"));
 }

@@ -12,6 +12,7 @@
 #include "base/op_text.h"
 #include "base/text/rank_text.h"
 #include "nlohmann/json.hpp"
+#include "web/files/evidence_text.h"
 
 namespace farandole {
 namespace {
@@ -47,22 +48,33 @@ Json WaitsJson(const v1::DiagnoseResponse& answer) {
   return json;
 }
 
+Json FramesJson(const google::protobuf::RepeatedPtrField<v1::StackFrame>& frames) {
+  Json json = Json::array();
+  for (int at = 0; at < std::min(frames.size(), kMostFrames); ++at) {
+    const v1::StackFrame& frame = frames[at];
+    json.push_back({{"function", frame.function()}, {"file", frame.file()}, {"line", frame.line()}});
+    if (!frame.module().empty()) json.back()["module"] = frame.module();
+  }
+  return json;
+}
+
 Json StacksJson(const v1::DiagnoseResponse& answer) {
-  std::map<uint32_t, std::string> about;
-  for (const v1::RankEvidence& rank : answer.ranks()) about[rank.rank()] = rank.evidence().about_stacks();
+  std::map<uint32_t, const v1::Evidence*> by_rank;
+  for (const v1::RankEvidence& rank : answer.ranks()) by_rank[rank.rank()] = &rank.evidence();
   Json json = Json::array();
   for (int i = 0; i < std::min(answer.stacks_size(), kMostGroups); ++i) {
     const v1::StackGroup& group = answer.stacks(i);
-    Json one{{"ranks", RanksJson(group.ranks())},
-             {"is_dominant", group.is_dominant()},
-             {"about", group.ranks_size() > 0 ? about[group.ranks(0)] : ""},
-             {"frames", Json::array()},
-             {"more_frames", std::max(0, group.frames_size() - kMostFrames)}};
-    for (int at = 0; at < std::min(group.frames_size(), kMostFrames); ++at) {
-      const v1::StackFrame& frame = group.frames(at);
-      one["frames"].push_back({{"function", frame.function()}, {"file", frame.file()}, {"line", frame.line()}});
-    }
-    json.push_back(std::move(one));
+    const auto found = by_rank.find(group.ranks_size() > 0 ? group.ranks(0) : 0);
+    const v1::Evidence& first = found != by_rank.end() ? *found->second : v1::Evidence::default_instance();
+    json.push_back({{"ranks", RanksJson(group.ranks())},
+                    {"is_dominant", group.is_dominant()},
+                    {"about", first.about_stacks()},
+                    {"about_native", first.about_native_stacks()},
+                    {"why_no_native", first.threads_size() > 0 ? first.threads(0).why_no_native() : ""},
+                    {"native_frames", FramesJson(group.native_frames())},
+                    {"more_native_frames", std::max(0, group.native_frames_size() - kMostFrames)},
+                    {"frames", FramesJson(group.frames())},
+                    {"more_frames", std::max(0, group.frames_size() - kMostFrames)}});
   }
   return json;
 }
@@ -76,6 +88,8 @@ Json SilentJson(const v1::DiagnoseResponse& answer) {
     } else if (evidence.threads_size() == 0 && !evidence.about_stacks().empty()) {
       by_reason[absl::StrCat("no stacks: ", evidence.about_stacks())].push_back(rank.rank());
     }
+    const std::string why = WhyNoNative(evidence);
+    if (!why.empty()) by_reason[absl::StrCat("no native stacks: ", why)].push_back(rank.rank());
   }
   Json json = Json::array();
   for (const auto& [why, ranks] : by_reason) json.push_back({{"ranks", RanksJson(ranks)}, {"why", why}});

@@ -12,7 +12,9 @@ namespace farandole {
 //   sentence                         which collective is missing on whom; "" where nobody waits for anybody
 //   waits[]                          name, op, group, waited_ms, and two groups of ranks: waiting, missing
 //   stacks[]                         ranks, is_dominant, about (how it was read), frames[] of function, file, line; and
-//                                    more_frames. At most 16 groups, the greatest first
+//                                    more_frames. Of compiled code about_native, why_no_native (of the main thread),
+//                                    more_native_frames, and native_frames[], which have a module, too. At most 16
+//                                    groups, the greatest first
 //   silent[]                         ranks, why: those that did not answer, or have no stacks
 //   recorders[]                      rank, is_missing, pid, epoch, unrecorded, threads[] (name, state, call), and
 //                                    records[]: the latest 32 of the at most 8 ranks that matter, first those that

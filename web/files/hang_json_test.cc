@@ -99,6 +99,24 @@ TEST(HangJsonTest, RanksWithoutAnAnswerOrStacksAreTold) {
   EXPECT_EQ(silent[1]["why"], "no stacks: read with the interpreter's lock");
 }
 
+TEST(HangJsonTest, StacksHaveTheCallsOfCompiledCode) {
+  v1::DiagnoseResponse answer = Stuck();
+  v1::StackGroup* const group = answer.add_stacks();
+  group->add_ranks(0);
+  group->add_frames()->set_function("wait");
+  group->add_native_frames()->set_function("sleep");
+  group->mutable_native_frames(0)->set_module("libc.so.6");
+  answer.mutable_ranks(0)->mutable_evidence()->set_about_native_stacks("read by ptrace");
+  const Json stacks = HangJson(answer)["stacks"];
+  ASSERT_EQ(stacks.size(), 1u);
+  ASSERT_EQ(stacks[0]["native_frames"].size(), 1u);
+  EXPECT_EQ(stacks[0]["native_frames"][0],
+            (Json{{"function", "sleep"}, {"file", ""}, {"line", 0}, {"module", "libc.so.6"}}));
+  EXPECT_EQ(stacks[0]["about_native"], "read by ptrace");
+  EXPECT_EQ(stacks[0]["frames"][0]["function"], "wait");
+  EXPECT_EQ(HangJson(answer)["silent"][2]["why"], "no native stacks: read by ptrace");
+}
+
 TEST(HangJsonTest, SettingsAreThoseOfOneRank) { EXPECT_EQ(HangJson(Stuck())["settings"], Json::array({"rank=0"})); }
 
 TEST(HangJsonTest, ALargeJobIsABoundedPage) {

@@ -1,8 +1,6 @@
 #include "worker/launch/options.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +10,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -27,6 +24,7 @@
 #include "worker/launch/horovod_variables.h"
 #include "worker/launch/part_name.h"
 #include "worker/launch/process_environment.h"
+#include "worker/launch/setting_file.h"
 
 namespace farandole {
 namespace {
@@ -117,6 +115,10 @@ constexpr NumberSetting kEncrypt = {
     "different hosts exchange nothing by NCCL; equal on all ranks; not with FARANDOLE_TRANSPORT=gloo"};
 constexpr NumberSetting kNvtx = {
     "FARANDOLE_NVTX", 1, 0, 1, "0: a profiler that takes NVTX, as Nsight Systems does, gets no ranges of collectives"};
+constexpr NumberSetting kNativeStacks = {
+    "FARANDOLE_NATIVE_STACKS", 1, 0, 1,
+    "1: when the coordinator asks what a rank does, `farandole stacks` reads the stacks of the process's compiled code "
+    "and stops each thread for a moment; 0: no thread is stopped, and there are no such stacks"};
 constexpr NumberSetting kMinSize = {
     "FARANDOLE_MIN_SIZE", 0, 1, 65536,
     "fewest workers of an epoch; it, or FARANDOLE_MAX_SIZE, makes the job elastic; none: FARANDOLE_SIZE"};
@@ -143,7 +145,7 @@ constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex,     
                                              &kFusion,       &kOutageLimit,         &kMinSize,     &kMaxSize,
                                              &kJoinWindow,   &kShortageLimit,       &kResetLimit,  &kLeastCooldown,
                                              &kMostCooldown, &kTimelineMarksCycles, &kStallLimit,  &kNvtx,
-                                             &kLocalSlot,    &kNcclSplit,           &kEncrypt};
+                                             &kLocalSlot,    &kNcclSplit,           &kEncrypt,     &kNativeStacks};
 
 // Where NCCL's RAS listens by itself.
 constexpr char kNcclRas[] = "localhost:28028";
@@ -191,16 +193,6 @@ absl::StatusOr<int64_t> ReadNumber(const Aliases& aliases, const NumberSetting& 
   return value;
 }
 
-absl::StatusOr<std::string> ReadFile(const std::string& path, const char* what) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) {
-    return absl::UnauthenticatedError(absl::StrCat("cannot read the ", what, " ", path, ": ", strerror(errno)));
-  }
-  return text.str();
-}
-
 absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& aliases, WorkerOptions* options) {
   const struct {
     const NumberSetting& setting;
@@ -223,7 +215,8 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
               {kNvtx, 0},
               {kLocalSlot, 0},
               {kNcclSplit, 0},
-              {kEncrypt, 0}};
+              {kEncrypt, 0},
+              {kNativeStacks, 0}};
   int64_t values[std::size(rows)];
   for (size_t row = 0; row < std::size(rows); ++row) {
     // The launch index is given plus 1, so that 0 means unset.
@@ -253,6 +246,7 @@ absl::Status ReadNumbers(const farandole_init_options& given, const Aliases& ali
   options->local_slot = static_cast<int>(values[16]);
   options->nccl_splits = values[17] != 0;
   options->encrypts = values[18] != 0;
+  options->native_stacks = values[19] != 0;
   return absl::OkStatus();
 }
 
@@ -416,7 +410,7 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
                                                    kTokenFile.variable, ", or ", kCertFile.variable, " and ",
                                                    kKeyFile.variable));
   }
-  absl::StatusOr<std::string> text = ReadFile(path, "token file");
+  absl::StatusOr<std::string> text = ReadSettingFile(path, "token file");
   if (!text.ok()) return text;
   return std::string(absl::StripAsciiWhitespace(*text));
 }
@@ -491,7 +485,7 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
     options.token = *std::move(token);
   }
   if (options.ca_file.empty()) return options;
-  absl::StatusOr<std::string> ca = ReadFile(options.ca_file, "CA file");
+  absl::StatusOr<std::string> ca = ReadSettingFile(options.ca_file, "CA file");
   if (!ca.ok()) return ca.status();
   options.ca_pem = *std::move(ca);
   return options;

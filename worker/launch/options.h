@@ -73,7 +73,8 @@ struct WorkerOptions {
   std::string timeline;  // "": none
   std::string profiler;  // the library that NVTX's headers load; "": none
   bool timeline_marks_cycles = false;
-  std::string flight;  // as FlightMemory::path; "": none
+  std::string flight;         // as FlightMemory::path; "": none
+  bool native_stacks = true;  // `farandole stacks` reads them for evidence
 
   bool is_elastic() const { return max_size != 0; }
 };

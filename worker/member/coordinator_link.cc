@@ -148,7 +148,7 @@ CoordinatorLink::CoordinatorLink(const WorkerOptions& options, const Lineage& li
       checkpoint_wish_([this](v1::WorkerMessage message) { conversation_->Send(std::move(message)); }),
       gpu_health_({absl::ToInt64Nanoseconds(options.stall_warning), absl::ToInt64Nanoseconds(options.stall_limit)},
                   options.nccl_ras),
-      settings_(DescribeSettings(options)),
+      sources_(options),
       // In an elastic job the coordinator decides which rank counts as lost for it.
       stalls_(absl::ToInt64Nanoseconds(options.stall_warning),
               options.is_elastic() ? 0 : absl::ToInt64Nanoseconds(options.stall_limit)) {}
@@ -272,6 +272,9 @@ void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollecti
   reports_ = std::make_unique<ProgramReports>(
       conversation_.get(), lasting, epoch_, rank_, who_[rank_], settings_,
       [engine](bool with_times) { return engine->table().ReadFlight(kShownFlights, MonotonicNs(), with_times); });
+  reports_ =
+      std::make_unique<ProgramReports>(conversation_.get(), lasting, epoch_, rank_, who_[rank_], sources_,
+                                       [engine] { return engine->table().ReadFlight(kShownFlights, MonotonicNs()); });
   engine_ = engine;
   for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);
   if (!ended_.ok()) engine_->Abort(ended_);

@@ -159,7 +159,7 @@ class CoordinatorLink final : public ControlLink {
   HostPulses pulses_;
   HostMeasures measures_;
   GpuHealth gpu_health_;
-  const std::vector<std::string> settings_;
+  const WitnessSources sources_;
   StallReporter stalls_;
   std::unique_ptr<ProgramReports> reports_;
   // The time at which the epoch ends with verdict_, unless the coordinator has ended it before; 0: none.

@@ -1,6 +1,5 @@
 #include "worker/member/embedded_coordinator.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,13 +21,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/state_home.h"
 #include "base/steady_time.h"
 #include "worker/control/tls_probe.h"
 #include "worker/core/host_identity.h"
 #include "worker/launch/launch_record.h"
 #include "worker/launch/launch_siblings.h"
+#include "worker/launch/own_program.h"
 #include "worker/launch/process_environment.h"
 
 namespace farandole {
@@ -67,31 +66,6 @@ absl::StatusOr<std::string> MeetingDirectory(const WorkerOptions& options) {
   return directory;
 }
 
-// The directory of this library; "" if the system does not say.
-std::string OwnDirectory() {
-  Dl_info found = {};
-  if (dladdr(reinterpret_cast<const void*>(&OwnDirectory), &found) == 0 || found.dli_fname == nullptr) return "";
-  return std::filesystem::path(found.dli_fname).parent_path().string();
-}
-
-absl::StatusOr<std::string> FindProgram(const WorkerOptions& options) {
-  if (!options.program.empty()) return options.program;
-  const std::string own = OwnDirectory();
-  // In the package, as the wheel has it, or in one directory with the library.
-  std::vector<std::string> directories = {absl::StrCat(own, "/../_bin"), own};
-  if (own.empty()) directories.clear();
-  for (absl::string_view directory : absl::StrSplit(options.path, ':', absl::SkipEmpty())) {
-    directories.emplace_back(directory);
-  }
-  for (const std::string& directory : directories) {
-    const std::string file = absl::StrCat(directory, "/farandole");
-    if (access(file.c_str(), X_OK) == 0) return file;
-  }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "rank 0 of ", options.launch->launcher, " starts the job's coordinator, and finds no `farandole` beside the ",
-      "worker library nor in PATH; set FARANDOLE_PROGRAM to its path, or start the job by `farandole run`"));
-}
-
 std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   std::vector<char*> pointers;
   for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
@@ -101,9 +75,13 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
 
 // Its process; it publishes by itself.
 absl::StatusOr<pid_t> StartCoordinator(const WorkerOptions& options, const std::string& file) {
-  const absl::StatusOr<std::string> program = FindProgram(options);
-  if (!program.ok()) return program.status();
-  std::vector<std::string> words = {*program,    "job-coordinator",
+  const std::string program = FindOwnProgram(options);
+  if (program.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rank 0 of ", options.launch->launcher, " starts the job's coordinator, and finds no `farandole` beside the ",
+        "worker library nor in PATH; set FARANDOLE_PROGRAM to its path, or start the job by `farandole run`"));
+  }
+  std::vector<std::string> words = {program,     "job-coordinator",
                                     "--process", absl::StrCat(getpid()),
                                     "--publish", file,
                                     "--workers", absl::StrCat(options.launch->size)};
@@ -126,12 +104,12 @@ absl::StatusOr<pid_t> StartCoordinator(const WorkerOptions& options, const std::
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
   const int error =
-      posix_spawn(&pid, program->c_str(), &files, &attributes, Pointers(words).data(), ProcessEnvironment());
+      posix_spawn(&pid, program.c_str(), &files, &attributes, Pointers(words).data(), ProcessEnvironment());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   if (error == 0) return pid;
   return absl::FailedPreconditionError(
-      absl::StrCat("cannot start the job's coordinator, ", *program, ": ", strerror(error)));
+      absl::StrCat("cannot start the job's coordinator, ", program, ": ", strerror(error)));
 }
 
 // Reads the coordinator's record. NOT_FOUND: there is none yet.

@@ -12,12 +12,14 @@ constexpr int kLoggersATick = 1024;
 
 ProgramReports::ProgramReports(Conversation* conversation, const LastingParts& parts, const v1::Epoch& epoch, int rank,
                                const std::string& who, std::vector<std::string> settings, ReadFlightRecords read_flight)
+                               const std::string& who, WitnessSources sources,
+                               std::function<v1::FlightRecords()> read_flight)
     : conversation_(conversation),
       parts_(parts),
       epoch_(epoch.number()),
       rank_(rank),
       size_(epoch.members_size()),
-      witness_(parts.stacks, std::move(settings)),
+      witness_(parts.stacks, std::move(sources)),
       read_flight_(std::move(read_flight)) {
   if (parts_.logged != nullptr) parts_.logged->BeginEpoch(epoch_);
   if (parts_.timeline == nullptr) return;

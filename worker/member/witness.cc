@@ -1,6 +1,7 @@
 #include "worker/member/witness.h"
 
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <optional>
 #include <utility>
@@ -10,7 +11,9 @@
 #include "absl/time/time.h"
 #include "base/usable_cores.h"
 #include "base/version.h"
+#include "worker/launch/own_program.h"
 #include "worker/stacks/kernel_threads.h"
+#include "worker/stacks/native_frames.h"
 #include "worker/stacks/stack_text.h"
 
 namespace farandole {
@@ -18,6 +21,8 @@ namespace {
 
 // An interpreter that runs Python gives its lock away within milliseconds.
 constexpr int64_t kLockPatienceNs = 1'000'000'000;
+// The coordinator waits for 4 s.
+constexpr int64_t kNativePatienceNs = 3'000'000'000;
 
 }  // namespace
 
@@ -41,12 +46,21 @@ std::vector<std::string> DescribeSettings(const WorkerOptions& options) {
           absl::StrCat("FARANDOLE_NCCL_SPLIT=", options.nccl_splits ? 1 : 0)};
 }
 
-Witness::Witness(StackSource* stacks, std::vector<std::string> settings)
-    : stacks_(stacks), settings_(std::move(settings)) {}
+WitnessSources::WitnessSources(const WorkerOptions& options)
+    : native(options.native_stacks
+                 ? NativeSource(FindOwnProgram(options),
+                                "native stacks are not read: there is no `farandole` beside the worker library nor in "
+                                "PATH; set FARANDOLE_PROGRAM to its path, or start the job by `farandole run`")
+                 : NativeSource("", "FARANDOLE_NATIVE_STACKS is 0: native stacks are not read")),
+      settings(DescribeSettings(options)) {}
+
+Witness::Witness(StackSource* stacks, WitnessSources sources) : stacks_(stacks), sources_(std::move(sources)) {}
 
 void Witness::Ask(const v1::EvidenceWanted& wanted, int64_t now_ns) {
   questions_.push_back({wanted, now_ns});
-  if (wanted.stacks() && stacks_ != nullptr) stacks_->Begin();
+  if (!wanted.stacks()) return;
+  if (stacks_ != nullptr) stacks_->Begin();
+  sources_.native.Begin();
 }
 
 std::vector<v1::WorkerMessage> Witness::Take(int64_t now_ns, const ReadFlightRecords& read_flight) {
@@ -67,6 +81,8 @@ std::vector<v1::WorkerMessage> Witness::Take(int64_t now_ns, const ReadFlightRec
     const bool with_times = question.wanted.times();
     if (!with_times) *evidence.mutable_settings() = {settings_.begin(), settings_.end()};
     *evidence.mutable_flight() = read_flight(with_times);
+    *evidence.mutable_settings() = {sources_.settings.begin(), sources_.settings.end()};
+    *evidence.mutable_flight() = read_flight();
     answers.push_back(std::move(message));
   }
   questions_ = std::move(open);
@@ -74,27 +90,37 @@ std::vector<v1::WorkerMessage> Witness::Take(int64_t now_ns, const ReadFlightRec
 }
 
 bool Witness::AddStacks(int64_t waited_ns, v1::Evidence* evidence) {
-  if (stacks_ == nullptr || !stacks_->is_set()) {
-    evidence->set_about_stacks("the program has registered no way to read its stacks; programs in Python have one");
-    return true;
+  const std::optional<v1::NativeStacks> native = sources_.native.Take();
+  if (!native.has_value() && waited_ns < kNativePatienceNs) return false;
+  if (stacks_ != nullptr && stacks_->is_set()) {
+    std::optional<std::string> text = stacks_->Take();
+    if (!text.has_value() && waited_ns < kLockPatienceNs) return false;
+    if (text.has_value()) {
+      evidence->set_about_stacks("read with the interpreter's lock");
+    } else {
+      text = stacks_->ReadWithoutLock();
+      evidence->set_about_stacks(
+          text->empty()
+              ? "a thread keeps the interpreter's lock for more than a second, and Python's faulthandler, which "
+                "needs no lock, is not available in this process"
+              : "read without the interpreter's lock, which a thread keeps for more than a second: it is in a "
+                "function in C that the innermost line of its stack has called");
+    }
+    AddThreads(*text, evidence);
   }
-  std::optional<std::string> text = stacks_->Take();
-  if (text.has_value()) {
-    evidence->set_about_stacks("read with the interpreter's lock");
-  } else if (waited_ns < kLockPatienceNs) {
-    return false;
+  if (native.has_value()) {
+    AddNativeStacks(*native, static_cast<uint32_t>(getpid()), evidence);
   } else {
-    text = stacks_->ReadWithoutLock();
-    evidence->set_about_stacks(
-        text->empty()
-            ? "a thread keeps the interpreter's lock for more than a second, and Python's faulthandler, which "
-              "needs no lock, is not available in this process"
-            : "read without the interpreter's lock, which a thread keeps for more than a second: it is in a "
-              "function in C that the innermost line of its stack has called");
+    evidence->set_about_native_stacks("native stacks were not read within 3 s");
   }
-  for (v1::ThreadStack& thread : ReadStackText(*text, stacks_->main_thread()))
-    *evidence->add_threads() = std::move(thread);
   return true;
+}
+
+void Witness::AddThreads(const std::string& text, v1::Evidence* evidence) {
+  const std::string about = StackTextAbout(text);
+  if (!about.empty()) evidence->set_about_stacks(about);
+  for (v1::ThreadStack& thread : ReadStackText(text, stacks_->main_thread()))
+    *evidence->add_threads() = std::move(thread);
 }
 
 }  // namespace farandole

@@ -9,6 +9,7 @@
 #include "farandole/v1/flight.pb.h"
 #include "farandole/v1/worker.pb.h"
 #include "worker/launch/options.h"
+#include "worker/stacks/native_source.h"
 #include "worker/stacks/stack_source.h"
 
 namespace farandole {
@@ -18,13 +19,22 @@ std::vector<std::string> DescribeSettings(const WorkerOptions& options);
 
 // Reads the flight recorder; `with_times`: and how each name has fared.
 using ReadFlightRecords = std::function<v1::FlightRecords(bool with_times)>;
+// Of a worker's options, for its Witness.
+struct WitnessSources {
+  explicit WitnessSources(const WorkerOptions& options);
+
+  // By the program that belongs to this library, unless the options turn it off.
+  NativeSource native;
+  std::vector<std::string> settings;
+};
 
 // Answers the coordinator's questions for evidence: the flight recorder, stacks, threads and settings.
-// Stacks are read with the interpreter's lock, and without it where that is not to be had within a second. One thread.
+// The stacks of a language are read as its SDK has registered it: with the interpreter's lock, and without it where
+// that is not to be had within a second. Those of compiled code are read beside them. One thread.
 class Witness {
  public:
   // `stacks` outlives it; null: there are none.
-  Witness(StackSource* stacks, std::vector<std::string> settings);
+  Witness(StackSource* stacks, WitnessSources sources);
 
   void Ask(const v1::EvidenceWanted& wanted, int64_t now_ns);
   // The answers that are complete now; to be asked for after a question, and every half second. `read_flight` reads the
@@ -38,9 +48,10 @@ class Witness {
   };
   // False: it is not there yet.
   bool AddStacks(int64_t waited_ns, v1::Evidence* evidence);
+  void AddThreads(const std::string& text, v1::Evidence* evidence);
 
   StackSource* const stacks_;
-  const std::vector<std::string> settings_;
+  WitnessSources sources_;
   std::vector<Question> questions_;
 };
 

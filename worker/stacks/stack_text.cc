@@ -53,6 +53,11 @@ void ReadFrame(absl::string_view line, v1::ThreadStack* thread) {
 
 }  // namespace
 
+std::string StackTextAbout(absl::string_view text) {
+  absl::string_view line = text.substr(0, text.find('\n'));
+  return absl::ConsumePrefix(&line, "about: ") ? Plain(line, kMostTextBytes) : "";
+}
+
 std::vector<v1::ThreadStack> ReadStackText(absl::string_view text, uint64_t main_thread) {
   std::vector<v1::ThreadStack> threads;
   size_t main = 0;

@@ -55,6 +55,14 @@ TEST(StackTextTest, AThreadsNumberInTheKernelIsRead) {
   EXPECT_EQ(threads[0].tid(), 4711u);
 }
 
+TEST(StackTextTest, TheFirstLineMaySayHowTheStacksWereRead) {
+  constexpr char kGoroutines[] = "about: goroutines\nThread 0x1 [goroutine 1] (most recent call first):\n";
+  EXPECT_EQ(StackTextAbout(kGoroutines), "goroutines");
+  EXPECT_EQ(ReadStackText(kGoroutines, 1).size(), 1u);
+  EXPECT_EQ(StackTextAbout(kText), "");
+  EXPECT_EQ(StackTextAbout(""), "");
+}
+
 TEST(StackTextTest, OtherTextHasNoThreads) {
   for (const char* text :
        {"", "\n", "  File \"x\", line 1 in y\n", "Thread 0xzz (most", "Thread 0x", "<no Python frame>"})

@@ -27,6 +27,7 @@ constexpr absl::Duration kSweepGrace = absl::Seconds(1);
 // A process that survives SIGKILL for so long hangs in the kernel.
 constexpr absl::Duration kKillPatience = absl::Seconds(5);
 constexpr char kFlightVariable[] = "FARANDOLE_FLIGHT=";
+constexpr char kProgramVariable[] = "FARANDOLE_PROGRAM=";
 
 bool HasChildren() {
   siginfo_t unused{};
@@ -92,6 +93,10 @@ absl::Status LocalWorkerHost::StartOne(int number, int local_size, int stdin_fd)
   environment.erase(std::remove_if(environment.begin(), environment.end(), is_others), environment.end());
   absl::StatusOr<std::unique_ptr<FlightMemory>> flight = FlightMemory::Create();
   if (flight.ok()) environment.push_back(absl::StrCat(kFlightVariable, (*flight)->path()));
+  // Its library finds this program where the two do not lie together.
+  const auto names_program = [](const std::string& variable) { return absl::StartsWith(variable, kProgramVariable); };
+  if (std::none_of(environment.begin(), environment.end(), names_program))
+    environment.push_back(absl::StrCat(kProgramVariable, OwnProgram()));
   const absl::StatusOr<WorkerProcess> process =
       StartWorker(WorkerCommand{command_.executable, command_.arguments, std::move(environment), stdin_fd, terminals_});
   if (!process.ok()) return process.status();

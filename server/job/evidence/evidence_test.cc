@@ -147,6 +147,43 @@ TEST(RanksToAskTest, OfALargeEpochThoseThatOthersWaitForAndThoseThatAreBlamedCom
   EXPECT_EQ(asked[64], 1000u);
   EXPECT_EQ(asked[127], 1063u);
   EXPECT_EQ(RanksToAsk({}, {}, 4096).size(), 64u);
+v1::Evidence Native(const std::vector<std::string>& functions, uint32_t line = 0) {
+  v1::Evidence evidence;
+  v1::ThreadStack* const thread = evidence.add_threads();
+  for (const std::string& function : functions) {
+    v1::StackFrame* const frame = thread->add_native_frames();
+    frame->set_function(function);
+    frame->set_module(function.rfind("fd_", 0) == 0 ? "libfarandole.so" : "train");
+    frame->set_line(line);
+  }
+  return evidence;
+}
+
+TEST(StackGroupsTest, OfCompiledProgramsTheFunctionsDecideDownToTheCallOfThisLibrary) {
+  const std::vector<v1::StackGroup> groups =
+      GroupStacks({{0, Native({"futex", "fd_sleep", "fd_wait", "step", "main"}, 1)},
+                   {1, Native({"poll", "fd_wait", "step", "main"}, 2)},
+                   {2, Native({"read", "load", "main"})},
+                   {3, Native({})}});
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_THAT(groups[0].ranks(), ElementsAre(0, 1));
+  EXPECT_TRUE(groups[0].is_dominant());
+  EXPECT_EQ(groups[0].native_frames(0).function(), "futex");
+  EXPECT_THAT(groups[1].ranks(), ElementsAre(2));
+}
+
+TEST(StackGroupsTest, NativeFramesOfAProgramInPythonDivideNoGroup) {
+  v1::Evidence with_native = At("wait", 7);
+  with_native.mutable_threads(0)->add_native_frames()->set_function("sleep");
+  const std::vector<v1::StackGroup> groups = GroupStacks({{0, At("wait", 7)}, {1, with_native}});
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].native_frames(0).function(), "sleep");
+}
+
+TEST(StackGroupsTest, AThreadThatCannotBeStoppedIsToldApart) {
+  v1::Evidence stuck;
+  stuck.add_threads()->set_why_no_native("it is in the kernel");
+  EXPECT_EQ(GroupStacks({{0, Native({"read", "main"})}, {1, stuck}}).size(), 2u);
 }
 
 TEST_F(FlightJudgeTest, NothingIsMissingOnARankWhoseRecorderIsFull) {

@@ -126,8 +126,16 @@ absl::Status CheckEvidence(const v1::Evidence& evidence) {
   status.Update(CheckCount("kernel_threads", evidence.kernel_threads_size(), 256));
   status.Update(CheckCount("settings", evidence.settings_size(), 128));
   status.Update(CheckLength("about_stacks", evidence.about_stacks(), 0, 512));
+  status.Update(CheckLength("about_native_stacks", evidence.about_native_stacks(), 0, 512));
   for (const v1::ThreadStack& thread : evidence.threads()) {
     status.Update(CheckCount("frames", thread.frames_size(), 100));
+    status.Update(CheckCount("native_frames", thread.native_frames_size(), 100));
+    status.Update(CheckLength("why_no_native", thread.why_no_native(), 0, 512));
+    for (const v1::StackFrame& frame : thread.native_frames()) {
+      status.Update(CheckLength("function", frame.function(), 0, 512));
+      status.Update(CheckLength("file", frame.file(), 0, 512));
+      status.Update(CheckLength("module", frame.module(), 0, 512));
+    }
     status.Update(CheckLength("name", thread.name(), 0, 256));
     for (const v1::StackFrame& frame : thread.frames()) {
       status.Update(CheckLength("function", frame.function(), 0, 512));

@@ -377,11 +377,24 @@ export interface HangWait {
   missing: RankGroup;
 }
 
+// Of compiled code a frame has the name of its program or library; its file is "" where that is not known.
+export interface Frame {
+  function: string;
+  file: string;
+  line: number;
+  module?: string;
+}
+
 export interface StackGroup {
   ranks: RankGroup;
   is_dominant: boolean;
   about: string;
-  frames: { function: string; file: string; line: number }[];
+  about_native: string;
+  why_no_native: string;
+  // Of compiled code: what the innermost of `frames` has called, or all of the stack.
+  native_frames: Frame[];
+  more_native_frames: number;
+  frames: Frame[];
   more_frames: number;
 }
 

@@ -4,6 +4,8 @@ import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { setQuery, showPart } from "./address";
 import { act, askJson, pathOf, type Evidence, type Hang, type HangWait, type Job, type Recorder, type StackGroup } from "./api";
+import { setQuery, show } from "./address";
+import { act, askJson, pathOf, type Evidence, type Frame, type Hang, type HangWait, type Job, type Recorder, type StackGroup } from "./api";
 import { useAsking } from "./asking";
 import { ago, bytes, clock, count, duration, plural } from "./format";
 import { WaitGraph } from "./graph";
@@ -147,6 +149,14 @@ function Waits({ waits, tenant, name }: JobProps & { waits: HangWait[] }): JSX.E
   );
 }
 
+function frameItem(frame: Frame, index: number): JSX.Element {
+  return (
+    <li key={index}>
+      <code>{frame.function}</code> <span class="remark">{frame.file ? `${frame.file}:${frame.line}` : (frame.module ?? "")}</span>
+    </li>
+  );
+}
+
 function Stacks({ groups }: { groups: StackGroup[] }): JSX.Element {
   return (
     <section aria-labelledby="stacks-title">
@@ -158,14 +168,14 @@ function Stacks({ groups }: { groups: StackGroup[] }): JSX.Element {
             {group.is_dominant ? `${group.ranks.text}: most are here` : `${group.ranks.text}: here they differ from most`}
           </summary>
           <ol>
-            {group.frames.map((frame, index) => (
-              <li key={index}>
-                <code>{frame.function}</code> <span class="remark">{`${frame.file}:${frame.line}`}</span>
-              </li>
-            ))}
+            {group.native_frames.map(frameItem)}
+            {group.more_native_frames > 0 && <li class="remark">{`and ${group.more_native_frames} frames of compiled code more, in the archive`}</li>}
+            {group.frames.map(frameItem)}
             {group.more_frames > 0 && <li class="remark">{`and ${group.more_frames} frames more, in the archive`}</li>}
           </ol>
-          {group.about && <p class="remark">{group.about}</p>}
+          {group.why_no_native && <p class="remark">{`Compiled code: ${group.why_no_native}`}</p>}
+          {group.frames.length > 0 && group.about && <p class="remark">{group.about}</p>}
+          {group.native_frames.length > 0 && <p class="remark">{`Compiled code: ${group.about_native}`}</p>}
         </details>
       ))}
     </section>

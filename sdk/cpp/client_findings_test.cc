@@ -33,11 +33,12 @@ Answer Decode(const std::string& text) {
 constexpr char kFindings[] = R"(
   sentence: "rank 1 is missing" epoch: 2 size: 3 stalled_unix_ms: 4000
   waits { name: "grad" op: OP_TYPE_REDUCESCATTER group: 5 ordinal: 6 waiting: 0 waiting: 2 missing: 1 waited_us: 1500 }
-  stacks { ranks: 0 ranks: 300 frames { function: "load" file: "a.py" line: 7 } is_dominant: true }
+  stacks { ranks: 0 ranks: 300 frames { function: "load" file: "a.py" line: 7 } is_dominant: true
+           native_frames { function: "read" module: "libc.so.6" } }
   ranks {
     rank: 1
     evidence {
-      epoch: 2 about_stacks: "by signal" settings: "A=b" settings: "C=d"
+      epoch: 2 about_stacks: "by signal" about_native_stacks: "by ptrace" settings: "A=b" settings: "C=d"
       flight {
         epoch: 2 rank: 0 size: 3 pid: 8 unrecorded: 9 names: "grad" names: "loss"
         records {
@@ -46,7 +47,10 @@ constexpr char kFindings[] = R"(
         }
         records { name: 2 }
       }
-      threads { name: "MainThread" tid: 17 frames { function: "wait" } }
+      threads {
+        name: "MainThread" tid: 17 frames { function: "wait" } native_frames { function: "poll" } alike: 16
+        why_no_native: "gone"
+      }
       kernel_threads { tid: 18 name: "python" state: "sleeping" call: "poll" }
     }
   }
@@ -72,6 +76,8 @@ TEST(ClientFindingsTest, EveryFieldOfFindingsIsRead) {
   EXPECT_EQ(read.stacks[0].frames[0].file, "a.py");
   EXPECT_EQ(read.stacks[0].frames[0].line, 7U);
   EXPECT_TRUE(read.stacks[0].is_dominant);
+  EXPECT_EQ(read.stacks[0].native_frames.at(0).function, "read");
+  EXPECT_EQ(read.stacks[0].native_frames[0].module, "libc.so.6");
   ASSERT_EQ(read.ranks.size(), 2U);
   EXPECT_EQ(read.ranks[1].rank, 2);
   EXPECT_EQ(read.ranks[1].silence, "it is stopped");
@@ -87,6 +93,10 @@ TEST(ClientFindingsTest, EveryFieldOfEvidenceIsRead) {
   EXPECT_EQ(evidence.threads.at(0).name, "MainThread");
   EXPECT_EQ(evidence.threads[0].tid, 17U);
   EXPECT_EQ(evidence.threads[0].frames.at(0).function, "wait");
+  EXPECT_EQ(evidence.threads[0].native_frames.at(0).function, "poll");
+  EXPECT_EQ(evidence.threads[0].alike, 16U);
+  EXPECT_EQ(evidence.threads[0].why_no_native, "gone");
+  EXPECT_EQ(evidence.about_native_stacks, "by ptrace");
   EXPECT_EQ(evidence.kernel_threads.at(0).tid, 18U);
   EXPECT_EQ(evidence.kernel_threads[0].name, "python");
   EXPECT_EQ(evidence.kernel_threads[0].state, "sleeping");

@@ -77,10 +77,11 @@ parts {
 FINDINGS = """
 sentence: "rank 1 is missing" epoch: 2 size: 3 stalled_unix_ms: 4000
 waits { name: "grad" op: OP_TYPE_REDUCESCATTER group: 5 ordinal: 6 waiting: 0 waiting: 2 missing: 1 waited_us: 1500000 }
-stacks { ranks: 0 ranks: 300 frames { function: "load" file: "a.py" line: 7 } is_dominant: true }
+stacks { ranks: 0 ranks: 300 frames { function: "load" file: "a.py" line: 7 } is_dominant: true
+  native_frames { function: "read" module: "libc.so.6" } }
 ranks {
   rank: 1 evidence {
-    epoch: 2 about_stacks: "by signal" settings: "A=b" settings: "C=d"
+    epoch: 2 about_stacks: "by signal" about_native_stacks: "by ptrace" settings: "A=b" settings: "C=d"
     flight {
       epoch: 2 rank: 0 size: 3 pid: 8 unrecorded: 9 names: "grad" names: "loss"
       records {
@@ -88,7 +89,9 @@ ranks {
         is_on_gpu: true age_us: 3000000 started_after_us: 1000000 ended_after_us: 2000000
       }
     }
-    threads { name: "MainThread" tid: 14 frames { function: "wait" } }
+    threads {
+      name: "MainThread" tid: 14 frames { function: "wait" } native_frames { function: "poll" } alike: 16 why_no_native: "gone"
+    }
     kernel_threads { tid: 15 name: "python" state: "sleeping" call: "poll" }
   }
 }
@@ -156,17 +159,18 @@ def test_every_field_of_findings_is_read() -> None:
     assert read == Findings(
         sentence="rank 1 is missing",
         waits=[Wait("grad", "reducescatter", 5, 6, [0, 2], [1], 1.5)],
-        stacks=[StackGroup([0, 300], [Frame("load", "a.py", 7)], True)],
+        stacks=[StackGroup([0, 300], [Frame("load", "a.py", 7)], True, [Frame("read", module="libc.so.6")])],
         ranks=[
             RankFindings(
                 1,
                 Evidence(
                     2,
                     flight,
-                    [Thread("MainThread", 14, [Frame("wait")])],
+                    [Thread("MainThread", 14, [Frame("wait")], [Frame("poll")], 16, "gone")],
                     "by signal",
                     [KernelThread(15, "python", "sleeping", "poll")],
                     ["A=b", "C=d"],
+                    "by ptrace",
                 ),
             ),
             RankFindings(2, None, "it is stopped"),

@@ -49,6 +49,8 @@ struct Frame {
   std::string file;
   // 0: not known.
   uint32_t line = 0;
+  // Of compiled code: the name of the program or library.
+  std::string module = {};
 };
 
 // Ranks whose main threads have the same stack.
@@ -58,6 +60,8 @@ struct StackGroup {
   std::vector<Frame> frames;
   // It has most ranks of all.
   bool is_dominant = false;
+  // Of compiled code: the calls of the innermost of `frames`, or all of the stack.
+  std::vector<Frame> native_frames = {};
 };
 
 // How far a submission is. kUnknown is a state that this version does not know.
@@ -110,6 +114,12 @@ struct Thread {
   uint32_t tid = 0;
   // The innermost first.
   std::vector<Frame> frames;
+  // Of compiled code: the calls of the innermost of `frames`, or all of the stack.
+  std::vector<Frame> native_frames = {};
+  // So many threads more have the same native frames, and are left out.
+  uint32_t alike = 0;
+  // Why it has no native frames; "" if it has, or if none of the process were read.
+  std::string why_no_native = {};
 };
 
 // A thread as the kernel knows it.
@@ -132,6 +142,8 @@ struct Evidence {
   std::vector<KernelThread> kernel_threads;
   // NAME=value of the library's settings that have no secrets, and versions of programs.
   std::vector<std::string> settings;
+  // As about_stacks, of the native frames.
+  std::string about_native_stacks = {};
 };
 
 // The answer of one rank.
@@ -221,6 +233,7 @@ inline void Read(WireReader reader, Frame* frame) {
     if (reader.field() == 1) frame->function = reader.Text();
     if (reader.field() == 2) frame->file = reader.Text();
     if (reader.field() == 3) frame->line = reader.As<uint32_t>();
+    if (reader.field() == 4) frame->module = reader.Text();
   }
 }
 
@@ -229,6 +242,7 @@ inline void Read(WireReader reader, StackGroup* group) {
     if (reader.field() == 1) group->ranks = reader.Numbers<int>();
     if (reader.field() == 2) Read(reader.Message(), &group->frames.emplace_back());
     if (reader.field() == 3) group->is_dominant = reader.As() != 0;
+    if (reader.field() == 4) Read(reader.Message(), &group->native_frames.emplace_back());
   }
 }
 
@@ -274,6 +288,9 @@ inline void Read(WireReader reader, Thread* thread) {
     if (reader.field() == 1) thread->name = reader.Text();
     if (reader.field() == 2) thread->tid = reader.As<uint32_t>();
     if (reader.field() == 3) Read(reader.Message(), &thread->frames.emplace_back());
+    if (reader.field() == 4) Read(reader.Message(), &thread->native_frames.emplace_back());
+    if (reader.field() == 5) thread->alike = reader.As<uint32_t>();
+    if (reader.field() == 6) thread->why_no_native = reader.Text();
   }
 }
 
@@ -294,6 +311,7 @@ inline void Read(WireReader reader, Evidence* evidence) {
     if (reader.field() == 5) evidence->about_stacks = reader.Text();
     if (reader.field() == 6) Read(reader.Message(), &evidence->kernel_threads.emplace_back());
     if (reader.field() == 7) evidence->settings.push_back(reader.Text());
+    if (reader.field() == 8) evidence->about_native_stacks = reader.Text();
   }
 }
 

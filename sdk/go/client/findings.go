@@ -51,6 +51,8 @@ type Frame struct {
 	Function, File string
 	// Line is 0 if it is not known.
 	Line int
+	// Module is, of compiled code, the name of the program or library.
+	Module string
 }
 
 // StackGroup has ranks whose main threads have the same stack.
@@ -60,6 +62,8 @@ type StackGroup struct {
 	Frames []Frame
 	// IsDominant: it has most ranks of all.
 	IsDominant bool
+	// NativeFrames are of compiled code: the calls of the innermost of Frames, or all of the stack.
+	NativeFrames []Frame
 }
 
 // RankFindings are what one rank has answered.
@@ -77,8 +81,10 @@ type Evidence struct {
 	Flight  *Flight
 	Threads []Thread
 	// AboutStacks says in one sentence how the stacks were read, or why there are none.
-	AboutStacks   string
-	KernelThreads []KernelThread
+	AboutStacks string
+	// AboutNativeStacks is the same of the native frames.
+	AboutNativeStacks string
+	KernelThreads     []KernelThread
 	// Settings are NAME=value of the library's settings that have no secrets, and versions of programs.
 	Settings []string
 }
@@ -121,6 +127,12 @@ type Thread struct {
 	TID  uint32
 	// Frames has the innermost first.
 	Frames []Frame
+	// NativeFrames are of compiled code: the calls of the innermost of Frames, or all of the stack.
+	NativeFrames []Frame
+	// Alike: so many threads more have the same native frames, and are left out.
+	Alike int
+	// WhyNoNative says why it has no native frames; "" if it has, or if none of the process were read.
+	WhyNoNative string
 }
 
 // KernelThread is a thread as the kernel knows it.
@@ -160,7 +172,9 @@ func findingsOf(from *farandolev1.DiagnoseResponse) Findings {
 		})
 	}
 	for _, group := range from.GetStacks() {
-		findings.Stacks = append(findings.Stacks, StackGroup{ranksOf(group.GetRanks()), framesOf(group.GetFrames()), group.GetIsDominant()})
+		findings.Stacks = append(findings.Stacks, StackGroup{
+			ranksOf(group.GetRanks()), framesOf(group.GetFrames()), group.GetIsDominant(), framesOf(group.GetNativeFrames()),
+		})
 	}
 	for _, rank := range from.GetRanks() {
 		findings.Ranks = append(findings.Ranks, RankFindings{int(rank.GetRank()), evidenceOf(rank.GetEvidence()), rank.GetSilence()})
@@ -174,9 +188,13 @@ func evidenceOf(from *farandolev1.Evidence) *Evidence {
 	}
 	evidence := &Evidence{
 		Epoch: from.GetEpoch(), Flight: flightOf(from.GetFlight()), AboutStacks: from.GetAboutStacks(), Settings: from.GetSettings(),
+		AboutNativeStacks: from.GetAboutNativeStacks(),
 	}
 	for _, thread := range from.GetThreads() {
-		evidence.Threads = append(evidence.Threads, Thread{thread.GetName(), thread.GetTid(), framesOf(thread.GetFrames())})
+		evidence.Threads = append(evidence.Threads, Thread{
+			thread.GetName(), thread.GetTid(), framesOf(thread.GetFrames()), framesOf(thread.GetNativeFrames()), int(thread.GetAlike()),
+			thread.GetWhyNoNative(),
+		})
 	}
 	for _, thread := range from.GetKernelThreads() {
 		evidence.KernelThreads = append(evidence.KernelThreads, KernelThread{thread.GetTid(), thread.GetName(), thread.GetState(), thread.GetCall()})
@@ -212,7 +230,7 @@ func flightOf(from *farandolev1.FlightRecords) *Flight {
 func framesOf(from []*farandolev1.StackFrame) []Frame {
 	frames := make([]Frame, 0, len(from))
 	for _, frame := range from {
-		frames = append(frames, Frame{frame.GetFunction(), frame.GetFile(), int(frame.GetLine())})
+		frames = append(frames, Frame{frame.GetFunction(), frame.GetFile(), int(frame.GetLine()), frame.GetModule()})
 	}
 	return frames
 }

@@ -94,6 +94,8 @@ class Frame:
     file: str = _wire.text(2)
     line: int = _wire.whole(3)
     """0: not known."""
+    module: str = _wire.text(4)
+    """Of compiled code: the name of the program or library."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +107,8 @@ class StackGroup:
     """The innermost first."""
     is_dominant: bool = _wire.flag(3)
     """It has most ranks of all."""
+    native_frames: List[Frame] = _wire.messages(4, Frame)
+    """Of compiled code: the calls of the innermost of `frames`, or all of the stack."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,6 +162,12 @@ class Thread:
     tid: int = _wire.whole(2)
     frames: List[Frame] = _wire.messages(3, Frame)
     """The innermost first."""
+    native_frames: List[Frame] = _wire.messages(4, Frame)
+    """Of compiled code: the calls of the innermost of `frames`, or all of the stack."""
+    alike: int = _wire.whole(5)
+    """So many threads more have the same native frames, and are left out."""
+    why_no_native: str = _wire.text(6)
+    """Why it has no native frames; "" if it has, or if none of the process were read."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,6 +194,8 @@ class Evidence:
     kernel_threads: List[KernelThread] = _wire.messages(6, KernelThread)
     settings: List[str] = _wire.texts(7)
     """NAME=value of the library's settings that have no secrets, and versions of programs."""
+    about_native_stacks: str = _wire.text(8)
+    """As about_stacks, of the native frames."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Written in Go (stacks.go). */
+extern int64_t farandoleGoStacks(char* text, int64_t bytes);
+
 /* The library's functions that Go calls, each without its farandole_. */
 /* clang-format off */
 #define FUNCTIONS(X)                                                                                       \
@@ -17,7 +20,7 @@
   X(scatter) X(poll) X(wait) X(wait_for_completion) X(finish) X(result) X(copy_result) X(release)          \
   X(checkpoint_begin) X(checkpoint_commit) X(checkpoint_fail) X(checkpoint_abandon) X(checkpoint_find)     \
   X(checkpoint_requested) X(start_timeline) X(stop_timeline) X(log) X(read_counters)              \
-  X(section_begin) X(section_end)
+  X(section_begin) X(section_end) X(set_stack_source)
 /* clang-format on */
 
 #define FUNCTION(name) __typeof__(&farandole_##name) name;
@@ -74,6 +77,10 @@ static int interrupted(void) { return __atomic_load_n(cancel_word, __ATOMIC_SEQ_
 farandole_go_outcome farandole_go_init(const farandole_init_options* options, const int32_t* cancel) {
   cancel_word = cancel;
   return of_code(table.init(options, interrupted));
+}
+
+farandole_go_outcome farandole_go_offer_stacks(uint64_t main_goroutine) {
+  return of_code(table.set_stack_source(farandoleGoStacks, 0, -1, main_goroutine));
 }
 
 farandole_go_outcome farandole_go_rejoin(const int32_t* cancel) {

@@ -42,6 +42,8 @@ const char* farandole_go_version(void);
 
 /* `cancel` points to a word that lives through the call; the call gives up when it is not 0. */
 farandole_go_outcome farandole_go_init(const farandole_init_options* options, const int32_t* cancel);
+/* Tells the library how to read the stacks of goroutines; `main_goroutine` is the number of the one that runs main. */
+farandole_go_outcome farandole_go_offer_stacks(uint64_t main_goroutine);
 farandole_go_outcome farandole_go_rejoin(const int32_t* cancel);
 farandole_go_outcome farandole_go_shutdown(const int32_t* cancel);
 /* The group is the value. */

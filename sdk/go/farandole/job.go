@@ -96,6 +96,9 @@ func Init(ctx context.Context, options Options) (*Job, error) {
 	if err := load(); err != nil {
 		return nil, err
 	}
+	if err := offerStacks(); err != nil {
+		return nil, err
+	}
 	native, free := options.native()
 	defer free()
 	_, err := blocking(ctx, "Init", func(cancel *C.int32_t) C.farandole_go_outcome {

@@ -15,6 +15,9 @@
 namespace farandole {
 namespace {
 
+// The kernel gives no greater number.
+constexpr int kMostPid = 1 << 22;
+
 struct StacksOptions {
   pid_t pid = 0;
   pid_t skipped = 0;
@@ -48,7 +51,7 @@ void AddStacksCommand(CLI::App* app, int* exit_code) {
       "stacks", "Show in which functions the threads of a process of this machine are, of compiled code");
   // shared: by the callback, of which CLI11 keeps copies.
   const auto options = std::make_shared<StacksOptions>();
-  command->add_option("PID", options->pid, "The process's number")->required()->check(CLI::PositiveNumber);
+  command->add_option("PID", options->pid, "The process's number")->required()->check(CLI::Range(1, kMostPid));
   command->add_option("--patience-ms", options->patience_ms, "How long names of functions are looked for")
       ->check(CLI::Range(1, 600'000))
       ->capture_default_str();

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -104,6 +105,42 @@ def test_of_a_rank_that_keeps_the_interpreters_lock_in_c_the_caller_is_shown(
     assert evidence[2]["threads"][0]["frames"][0]["function"] == "wait_in_c", evidence[2]
     assert "without the interpreter's lock" in evidence[2]["about_stacks"], evidence[2]
     assert "with the interpreter's lock" in evidence[0]["about_stacks"], evidence[0]
+    native = [frame["function"] for frame in evidence[2]["threads"][0]["native_frames"]]
+    assert "sleep" in native and not any("PyEval" in name for name in native), evidence[2]
+    assert "which stopped each thread for" in evidence[2]["about_native_stacks"], evidence[2]
+    outlier = tool(coordinator, "diagnose", "native").partition("stack of rank 2,")[2]
+    assert re.search(r"  sleep \(.*  wait_in_c \(.*stuck\.py:", outlier, re.DOTALL), outlier
+    run.signal(signal.SIGINT)
+    run.end()
+
+
+def test_without_native_stacks_the_reason_is_shown(
+    serve: Callable[..., Coordinator], job: Callable[..., Program]
+) -> None:
+    coordinator = serve()
+    run = job(2, "stuck", "sleep", options=coordinator.options("--job", "off"), FARANDOLE_NATIVE_STACKS="0")
+    run.expect("stuck", START_SECONDS)
+    told = tool(coordinator, "diagnose", "off")
+    assert "ranks 0,1: no native stacks: FARANDOLE_NATIVE_STACKS is 0: native stacks are not read\n" in told, told
+    assert "load_batch (" in told, told
+    run.signal(signal.SIGINT)
+    run.end()
+
+
+def test_a_program_in_cpp_is_shown_in_its_functions(
+    serve: Callable[..., Coordinator], start: Callable[..., Program]
+) -> None:
+    coordinator = serve()
+    program = str(harness.ROOT / ".venv" / "lib" / "cpp" / "hanging")
+    run = start(str(harness.CLI), "run", "-np", str(WORKERS), *coordinator.options("--job", "cpp"), program)
+    run.expect("stuck", START_SECONDS)
+    told = tool(coordinator, "diagnose", "cpp")
+    most, _, outlier = told.partition("stack of rank 2, read by ptrace")
+    assert "stack of ranks 0,1 (most), read by ptrace" in most and "::Train (" in most, told
+    assert "::LoadBatch (" in outlier and "  main (" in outlier, told
+    assert "LoadBatch" not in most, told
+    # It was not stopped or changed by it, and can be asked again.
+    assert "::LoadBatch (" in tool(coordinator, "diagnose", "cpp")
     run.signal(signal.SIGINT)
     run.end()
 

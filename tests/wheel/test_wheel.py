@@ -8,7 +8,7 @@ from checkout import ROOT, output_of
 
 
 def test_the_system_has_nothing_of_what_farandole_is_built_with(bare: BareSystem) -> None:
-    libraries = re.compile(r"lib(absl|grpc|protobuf|rocksdb|gloo|spdlog|yaml-cpp|cjose|jansson|re2|cares|upb)")
+    libraries = re.compile(r"lib(absl|grpc|protobuf|rocksdb|gloo|spdlog|yaml-cpp|cjose|jansson|re2|cares|upb|dw|elf)")
     names = {path.name for folder in ("bin", "lib") for path in (bare.root / "usr" / folder).rglob("*")}
     assert not [name for name in names if libraries.match(name)] and "libstdc++.so.6" in names
     assert not names & {"gcc", "g++", "cc", "ld", "bazel", "protoc"}

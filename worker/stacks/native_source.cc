@@ -19,8 +19,8 @@ namespace farandole {
 namespace {
 
 // The coordinator waits for 4 s, and a worker looks every half second.
-constexpr absl::Duration kPatience = absl::Seconds(2);
-constexpr absl::Duration kLimit = absl::Seconds(3);
+constexpr absl::Duration kPatience = absl::Milliseconds(1800);
+constexpr absl::Duration kLimit = absl::Milliseconds(2500);
 // 64 threads of 100 frames with long names.
 constexpr size_t kMostBytes = 4 << 20;
 

@@ -114,7 +114,7 @@ TEST(HangJsonTest, StacksHaveTheCallsOfCompiledCode) {
             (Json{{"function", "sleep"}, {"file", ""}, {"line", 0}, {"module", "libc.so.6"}}));
   EXPECT_EQ(stacks[0]["about_native"], "read by ptrace");
   EXPECT_EQ(stacks[0]["frames"][0]["function"], "wait");
-  EXPECT_EQ(HangJson(answer)["silent"][2]["why"], "no native stacks: read by ptrace");
+  EXPECT_EQ(HangJson(answer)["silent"][1]["why"], "no native stacks: read by ptrace");
 }
 
 TEST(HangJsonTest, SettingsAreThoseOfOneRank) { EXPECT_EQ(HangJson(Stuck())["settings"], Json::array({"rank=0"})); }

@@ -469,8 +469,8 @@ FARANDOLE_EXPORT void farandole_section_end(int64_t section);
 
 /* ---- Stacks --------------------------------------------------------------------------------------------------- */
 
-/* Writes the stacks of the program's threads, at most `bytes` of text in the form of Python's faulthandler, and returns
- * how many it has written. Called on a thread of the library's, which may wait in it for the interpreter's lock. */
+/* Writes the threads' stacks in the form of Python's faulthandler, `bytes` at most, and returns how many. A first line
+ * may be "about: SENTENCE". Called on a thread of the library's, which may wait for the interpreter's lock. */
 typedef int64_t (*farandole_stack_reader)(char* text, int64_t bytes);
 /* Registers how stacks are read for `farandole diagnose`; NULL: no more. `signal`, if not 0: the number of a signal
  * whose handler writes them to `fd`, a file in memory, without any lock; the library calls the handler, and sends no

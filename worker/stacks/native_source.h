@@ -17,7 +17,8 @@ class NativeSource {
   // `program` is the path of `farandole`; "": there is none, and `why_none` says why, in one sentence.
   NativeSource(std::string program, std::string why_none);
 
-  // Begins to read, unless that goes on already. It takes 2.5 s at most, and half a second more where the program hangs.
+  // Begins to read, unless that goes on already. It takes 2.5 s at most, and half a second more where the program
+  // hangs.
   void Begin();
   // The stacks, or without threads the reason; nullopt: they are not there yet.
   std::optional<v1::NativeStacks> Take() const;

@@ -270,11 +270,8 @@ void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollecti
                       });
   }
   reports_ = std::make_unique<ProgramReports>(
-      conversation_.get(), lasting, epoch_, rank_, who_[rank_], settings_,
+      conversation_.get(), lasting, epoch_, rank_, who_[rank_], sources_,
       [engine](bool with_times) { return engine->table().ReadFlight(kShownFlights, MonotonicNs(), with_times); });
-  reports_ =
-      std::make_unique<ProgramReports>(conversation_.get(), lasting, epoch_, rank_, who_[rank_], sources_,
-                                       [engine] { return engine->table().ReadFlight(kShownFlights, MonotonicNs()); });
   engine_ = engine;
   for (const v1::CoordinatorMessage& message : std::exchange(early_, {})) Deliver(message);
   if (!ended_.ok()) engine_->Abort(ended_);

@@ -11,9 +11,7 @@ constexpr int kLoggersATick = 1024;
 }  // namespace
 
 ProgramReports::ProgramReports(Conversation* conversation, const LastingParts& parts, const v1::Epoch& epoch, int rank,
-                               const std::string& who, std::vector<std::string> settings, ReadFlightRecords read_flight)
-                               const std::string& who, WitnessSources sources,
-                               std::function<v1::FlightRecords()> read_flight)
+                               const std::string& who, WitnessSources sources, ReadFlightRecords read_flight)
     : conversation_(conversation),
       parts_(parts),
       epoch_(epoch.number()),

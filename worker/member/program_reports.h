@@ -22,8 +22,7 @@ class ProgramReports {
  public:
   // `read_flight` reads the flight recorder.
   ProgramReports(Conversation* conversation, const LastingParts& parts, const v1::Epoch& epoch, int rank,
-                 const std::string& who, std::vector<std::string> settings, ReadFlightRecords read_flight);
-                 const std::string& who, WitnessSources sources, std::function<v1::FlightRecords()> read_flight);
+                 const std::string& who, WitnessSources sources, ReadFlightRecords read_flight);
 
   // A question for evidence, or an order about the timeline.
   void Take(const v1::CoordinatorMessage& message);

@@ -79,10 +79,8 @@ std::vector<v1::WorkerMessage> Witness::Take(int64_t now_ns, const ReadFlightRec
       for (v1::KernelThread& thread : ReadKernelThreads()) *evidence.add_kernel_threads() = std::move(thread);
     }
     const bool with_times = question.wanted.times();
-    if (!with_times) *evidence.mutable_settings() = {settings_.begin(), settings_.end()};
+    if (!with_times) *evidence.mutable_settings() = {sources_.settings.begin(), sources_.settings.end()};
     *evidence.mutable_flight() = read_flight(with_times);
-    *evidence.mutable_settings() = {sources_.settings.begin(), sources_.settings.end()};
-    *evidence.mutable_flight() = read_flight();
     answers.push_back(std::move(message));
   }
   questions_ = std::move(open);

@@ -147,6 +147,8 @@ TEST(RanksToAskTest, OfALargeEpochThoseThatOthersWaitForAndThoseThatAreBlamedCom
   EXPECT_EQ(asked[64], 1000u);
   EXPECT_EQ(asked[127], 1063u);
   EXPECT_EQ(RanksToAsk({}, {}, 4096).size(), 64u);
+}
+
 v1::Evidence Native(const std::vector<std::string>& functions, uint32_t line = 0) {
   v1::Evidence evidence;
   v1::ThreadStack* const thread = evidence.add_threads();

@@ -218,6 +218,8 @@ TEST_F(LargestStepsTest, AllHaveHeardManyMismatchesOfANameThatGetsASlot) {
   right.mutable_ready()->set_ordinal(100);
   Say(0, right);
   EXPECT_LT(longest_, 0.05) << "of the Step that gives the slot";
+}
+
 TEST(LargestSurveyTest, RanksTellOfAsManyDifferentCollectivesAsTheyMay) {
   constexpr uint32_t kAsked = 128;
   TestShell shell(Options());

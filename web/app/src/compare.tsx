@@ -3,9 +3,10 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { setQuery, show, type Address } from "./address";
-import { act, askJson, pathOf, viewOf, type Curve, type Hang, type Job, type JobList, type Logged, type Worker, type Workers } from "./api";
+import { act, askJson, pathOf, viewOf, type Curve, type Job, type JobList, type Logged, type Worker, type Workers } from "./api";
 import { useAsking } from "./asking";
 import { Chart, type Line } from "./chart";
+import type { Hang } from "./evidence";
 import { bytes, clock, count, percent } from "./format";
 import { hasChanged, useLoad } from "./load";
 import { useWatch } from "./live";

@@ -1,7 +1,7 @@
 // The graph of who waits for whom: a box for each group of ranks, an arrow for each collective that some wait in and others have
 // not submitted. Its numbers are those of the table beside it, which says the same in words.
 import type { JSX } from "preact";
-import type { HangWait, RankGroup } from "./api";
+import type { HangWait, RankGroup } from "./evidence";
 
 const WIDTH = 344;
 const BOX = { x: 4, width: 200, height: 44, gap: 18 };

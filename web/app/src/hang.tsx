@@ -3,10 +3,9 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { setQuery, showPart } from "./address";
-import { act, askJson, pathOf, type Evidence, type Hang, type HangWait, type Job, type Recorder, type StackGroup } from "./api";
-import { setQuery, show } from "./address";
-import { act, askJson, pathOf, type Evidence, type Frame, type Hang, type HangWait, type Job, type Recorder, type StackGroup } from "./api";
+import { act, askJson, pathOf, type Job } from "./api";
 import { useAsking } from "./asking";
+import type { Evidence, Frame, Hang, HangWait, Recorder, StackGroup } from "./evidence";
 import { ago, bytes, clock, count, duration, plural } from "./format";
 import { WaitGraph } from "./graph";
 import type { JobProps } from "./job";

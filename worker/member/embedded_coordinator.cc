@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -29,6 +28,7 @@
 #include "worker/launch/launch_siblings.h"
 #include "worker/launch/own_program.h"
 #include "worker/launch/process_environment.h"
+#include "worker/launch/quiet_spawn.h"
 
 namespace farandole {
 namespace {
@@ -66,13 +66,6 @@ absl::StatusOr<std::string> MeetingDirectory(const WorkerOptions& options) {
   return directory;
 }
 
-std::vector<char*> Pointers(const std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 // Its process; it publishes by itself.
 absl::StatusOr<pid_t> StartCoordinator(const WorkerOptions& options, const std::string& file) {
   const std::string program = FindOwnProgram(options);
@@ -91,21 +84,11 @@ absl::StatusOr<pid_t> StartCoordinator(const WorkerOptions& options, const std::
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDWR, 0);
   posix_spawn_file_actions_adddup2(&files, 0, 1);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  // Signals to rank 0's process group must not end it before it has told the others. A training program may
-  // block or ignore signals.
-  sigset_t none;
-  sigset_t all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  // Signals to rank 0's process group must not end it before it has told the others.
+  const QuietSpawn quiet;
   pid_t pid = -1;
   const int error =
-      posix_spawn(&pid, program.c_str(), &files, &attributes, Pointers(words).data(), ProcessEnvironment());
-  posix_spawnattr_destroy(&attributes);
+      posix_spawn(&pid, program.c_str(), &files, quiet.attributes(), PointersTo(words).data(), ProcessEnvironment());
   posix_spawn_file_actions_destroy(&files);
   if (error == 0) return pid;
   return absl::FailedPreconditionError(

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/steady_time.h"
+#include "worker/launch/quiet_spawn.h"
 
 namespace farandole {
 namespace {
@@ -110,31 +111,21 @@ absl::StatusOr<std::string> RunUnnoticed(const std::vector<std::string>& words, 
   if (pipe2(ends, O_CLOEXEC) != 0)
     return absl::UnavailableError(absl::StrCat(words[0], " cannot be started: ", strerror(errno)));
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  std::vector<char*> pointers;
-  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
+  const std::vector<char*> pointers = PointersTo(words);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, ends[1], 1);
   posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDWR, 0);
   posix_spawn_file_actions_adddup2(&files, 0, 2);
   posix_spawn_file_actions_addclosefrom_np(&files, 3);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigset_t all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  const QuietSpawn quiet;
 
   std::string output(most_bytes + 1, '\0');
   Run run;
   run.words = &pointers;
   run.environment = environment;
   run.files = &files;
-  run.attributes = &attributes;
+  run.attributes = quiet.attributes();
   run.read_end = ends[0];
   run.write_end = ends[1];
   run.deadline = SteadyNow() + limit;
@@ -152,7 +143,6 @@ absl::StatusOr<std::string> RunUnnoticed(const std::vector<std::string>& words, 
     close(ends[1]);
   }
   close(ends[0]);
-  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   return Conclude(run, words[0], limit);
 }

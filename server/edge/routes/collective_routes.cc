@@ -29,15 +29,12 @@ void Answer(CallRouter* router, const JobRegistry* registry, const HttpRequest& 
       router, *key, [](CallId call) { return CollectivesSurveyed{call}; }, std::move(answer),
       [router, viewer = ReaderOf(identity)](v1::SurveyCollectivesResponse found, const HttpAnswer& last) {
         router->TakePaceOfAnswer(viewer, found.ByteSizeLong());
-        HttpReply reply;
         // shared: by the reply, which is written on the edge's thread, and is copied on its way.
-        const auto said = std::make_shared<const v1::SurveyCollectivesResponse>(std::move(found));
-        reply.complete = [said](HttpReply* complete) {
+        last(Reply200Later([said = std::make_shared<const v1::SurveyCollectivesResponse>(std::move(found))] {
           Json json = CollectivesJson(*said);
           json["at_unix_ms"] = absl::ToUnixMillis(absl::Now());
-          complete->body = Reply200(json).body;
-        };
-        last(std::move(reply));
+          return json;
+        }));
       },
       NothingMeasured);
 }

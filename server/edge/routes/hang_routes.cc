@@ -31,14 +31,11 @@ constexpr char kStacks[] = "/api/v1/jobs/*/stacks";
 constexpr size_t kMostArchiveBytes = 2 << 20;
 
 HttpReply HangReply(const std::string& state, Said said) {
-  HttpReply reply;
-  reply.complete = [state, said = std::move(said)](HttpReply* complete) {
+  return Reply200Later([state, said = std::move(said)] {
     Json json{{"state", state}, {"at_unix_ms", absl::ToUnixMillis(absl::Now())}};
     json.update(HangJson(*said));
-    complete->body = Reply200(json).body;
-    complete->may_compress = true;
-  };
-  return reply;
+    return json;
+  });
 }
 
 HttpReply NothingKept(const absl::Status& why) {

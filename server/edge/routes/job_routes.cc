@@ -63,6 +63,15 @@ HttpReply Reply200(const nlohmann::ordered_json& json) {
   return reply;
 }
 
+HttpReply Reply200Later(std::function<nlohmann::ordered_json()> write) {
+  HttpReply reply;
+  reply.complete = [write = std::move(write)](HttpReply* complete) {
+    complete->body = Reply200(write()).body;
+    complete->may_compress = true;
+  };
+  return reply;
+}
+
 HttpReply FileReply(const std::string& content_type, const std::string& name) {
   HttpReply reply;
   reply.content_type = content_type;

@@ -51,20 +51,16 @@ constexpr size_t kMostWholeJobs = 8;
 constexpr size_t kMostPageBytes = 32 << 20;
 constexpr size_t kMostSearchBytes = 256;
 
-// Written on the edge's thread: it may be of thousands of workers and checkpoints, for which no other job is to wait.
 HttpReply JobReply(std::shared_ptr<const v1::GetJobResponse> job, v1::ListCheckpointsResponse listed) {
-  HttpReply reply;
   // shared: std::function has copies of what it calls.
-  reply.complete = [job = std::move(job),
-                    listed = std::make_shared<v1::ListCheckpointsResponse>(std::move(listed))](HttpReply* complete) {
-    Json whole = JobJson(*job);
-    whole["checkpoints"] = Json::array();
-    for (const v1::Checkpoint& checkpoint : listed->checkpoints())
-      whole["checkpoints"].push_back(CheckpointJson(checkpoint));
-    complete->body = Reply200(whole).body;
-    complete->may_compress = true;
-  };
-  return reply;
+  return Reply200Later(
+      [job = std::move(job), listed = std::make_shared<v1::ListCheckpointsResponse>(std::move(listed))] {
+        Json whole = JobJson(*job);
+        whole["checkpoints"] = Json::array();
+        for (const v1::Checkpoint& checkpoint : listed->checkpoints())
+          whole["checkpoints"].push_back(CheckpointJson(checkpoint));
+        return whole;
+      });
 }
 
 void AnswerJob(CallRouter* router, const Access& viewer, const JobKey& key, const std::string& query,

@@ -1,5 +1,6 @@
 """The callbacks of Horovod's Keras, as classes to be derived from together with a Keras's own Callback."""
 
+import contextlib
 import numbers
 import os
 from typing import Any, Callable, Dict, List, Optional, Union
@@ -8,10 +9,10 @@ import numpy
 
 from .. import numpy as hvd
 from .. import objects
+from .._sections import section
 from ..basics import rank, size
 from ..reduce_ops import Min
 from . import derived, models
-from .fit_sections import FitSections
 
 
 class BroadcastGlobalVariables:
@@ -30,7 +31,7 @@ class BroadcastGlobalVariables:
         self.root_rank = root_rank
         self.broadcast_done = False
         self._local: List[Any] = []
-        self._sections = FitSections()
+        self._section = contextlib.ExitStack()
 
     def register_local_var(self, var: Any) -> None:
         """This variable, and what the optimizer keeps for it, stay each rank's own."""
@@ -39,7 +40,7 @@ class BroadcastGlobalVariables:
     def on_train_begin(self, logs: Any = None) -> None:
         """All ranks are here. ValueError: the optimizer is one that ranks would apply differently."""
         del logs
-        self._sections.end()
+        self._section.close()
         derived.check_scaling(self.model.optimizer)
         if self.broadcast_done:
             return
@@ -50,29 +51,30 @@ class BroadcastGlobalVariables:
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """The section "train" begins."""
         del batch, logs
-        self._sections.begin("train")
+        self._section.enter_context(section("train"))
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """The first step has built what was not there."""
         del batch, logs
-        self._sections.end()
+        self._section.close()
         if not self.broadcast_done:
             self._give()
 
     def on_test_begin(self, logs: Any = None) -> None:
         """The section "validation" begins."""
         del logs
-        self._sections.begin("validation")
+        self._section.close()
+        self._section.enter_context(section("validation"))
 
     def on_test_end(self, logs: Any = None) -> None:
         """It ends."""
         del logs
-        self._sections.end()
+        self._section.close()
 
     def on_train_end(self, logs: Any = None) -> None:
         """No section is open."""
         del logs
-        self._sections.end()
+        self._section.close()
 
     def _give(self) -> None:
         models.bring_back(self.model)

@@ -272,7 +272,7 @@ export interface Hosts {
   hosts: Host[];
 }
 
-// What a tensor costs; the times are means of a rank and a collective, unless they say otherwise.
+// The cost of a tensor; its times are means of a rank and a collective, unless they say otherwise.
 export interface CollectiveCost {
   name: string;
   op: string;

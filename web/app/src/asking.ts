@@ -1,8 +1,8 @@
-// What is done at the press of a button, with a line about how it goes.
+// Changes that a button makes, with a line about how each goes.
 import { useState } from "preact/hooks";
 
 export interface Change {
-  // What came of the last change, or why it was refused; empty before the first.
+  // The outcome of the last change, or why it was refused; empty before the first.
   readonly said: string;
   // `change` makes it, and says what came of it. It throws a refusal. `meanwhile`: the line until then.
   readonly make: (change: () => Promise<string>, meanwhile?: string) => Promise<void>;

@@ -1,4 +1,4 @@
-// What the coordinator answers about a job that stands still, with the fields of docs/diagnosis.md.
+// The coordinator's answers about a job that stands still, with the fields of docs/diagnosis.md.
 
 // Some ranks: in words, how many, and the first.
 export interface RankGroup {

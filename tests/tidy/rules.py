@@ -250,7 +250,7 @@ _VAGUE = re.compile(rf"(?:^|[a-z0-9_])(?:{WORDS})(?![a-z])|_v2$")
 
 
 # Names that programs for Horovod use, and derive from.
-_HOROVODS = re.compile(r"StateHandler$|^LocalGradientAggregationHelper(?:Eager)?$")
+_HOROVODS = re.compile(r"StateHandler$|CallbackImpl$|^LocalGradientAggregationHelper(?:Eager)?$")
 
 
 def type_names_say_something(source: Source) -> Iterator[Finding]:

@@ -11,7 +11,8 @@
  * - Functions that can fail return a code (0: FARANDOLE_OK); farandole_last_error() says what, who and both values.
  * - Tensors are borrowed: memory given to a submission stays with the library until its handle is complete. It must be
  * contiguous and aligned to its element. Input and output may be the same; other overlap is not allowed.
- * - Strings are UTF-8 and end in NUL. Pointers that the library returns say how long they live.
+ * - Strings end in NUL. They are UTF-8, or INVALID_ARGUMENT; only paths of this host may have other bytes, and in the
+ *   words of farandole_fail and farandole_depart U+FFFD replaces them. Pointers returned say how long they live.
  * - Numbers of enums are those of proto/farandole/v1/types.proto, and never change.
  */
 #ifndef FARANDOLE_WORKER_FARANDOLE_H_
@@ -176,9 +177,8 @@ FARANDOLE_EXPORT int farandole_change_wanted(farandole_change* change);
  * its next. */
 FARANDOLE_EXPORT const char* farandole_change_sentence(void);
 /* Tells the coordinator that another program (preemption) will end this process after `grace_ms`: its rank is drained.
- * `reason` is one sentence, of which at most 1,024 bytes are kept. Not for signal handlers. If the process takes part
- * in the next epoch, the library says it again there. FAILED_PRECONDITION  the process is not initialized, or the job
- * is not elastic */
+ * `reason` is one sentence, of which at most 1,024 bytes are kept. Not for signal handlers. The library says it again
+ * in the next epoch, if the process takes part. FAILED_PRECONDITION: not initialized, or the job is not elastic */
 FARANDOLE_EXPORT int farandole_depart(int64_t grace_ms, const char* reason);
 
 /* 1 between a successful init and the begin of shutdown (also after the epoch has ended by an error). */

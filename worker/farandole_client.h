@@ -17,7 +17,7 @@ typedef struct farandole_client farandole_client;
 /* Where a coordinator is. Set `struct_bytes` to sizeof; NULL and "" are the same. */
 typedef struct farandole_client_options {
   uint64_t struct_bytes;
-  const char* address; /* HOST:PORT, or unix:PATH */
+  const char* address; /* HOST:PORT */
   int32_t use_tls;     /* 1: speak TLS. 0 is for a coordinator on this host: elsewhere the token would travel in the
                           clear. */
   const char* ca_file; /* certificates (PEM) that the coordinator's must descend from; "": those of the system */
@@ -26,7 +26,10 @@ typedef struct farandole_client_options {
                            no token, or to a proxy that wants one; a new one in the file counts from the next call on;
                            "": none */
   const char* key_file; /* that certificate's key (PEM), which not every user of the host may read */
-  const char* server_name; /* the name in the coordinator's certificate; "": the host of the address */
+  const char* server_name;       /* the name in the coordinator's certificate; "": the host of the address */
+  const char* coordinator_users; /* without TLS: users of this host, besides root and this program's own, whose programs
+                                    may have the coordinator's port; names or numbers with commas between them, "*":
+                                    anyone; "": farandole */
 } farandole_client_options;
 
 /* Reads the files; connects with the first call. INVALID_ARGUMENT: an option is not valid, or a file holds no

@@ -1,28 +1,10 @@
 #include "base/text/plain_text.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/text/utf8_text.h"
 
 namespace farandole {
 namespace {
-
-// Bytes of the UTF-8 sequence that starts `text`; 0 if it is broken.
-size_t SequenceLength(absl::string_view text) {
-  const unsigned char lead = static_cast<unsigned char>(text[0]);
-  size_t length = 0;
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead < 0xE0) length = 2;
-  if (lead >= 0xE0 && lead < 0xF0) length = 3;
-  if (lead >= 0xF0 && lead < 0xF5) length = 4;
-  if (length == 0 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
-  }
-  const unsigned char second = static_cast<unsigned char>(text[1]);
-  const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-  const bool surrogate = lead == 0xED && second >= 0xA0;
-  const bool beyond = lead == 0xF4 && second >= 0x90;
-  return overlong || surrogate || beyond ? 0 : length;
-}
 
 // Whether a terminal obeys this sequence, or shows it and what follows in another order: the controls of ASCII, those
 // of ISO 6429 from U+0080 to U+009F, of which U+009B begins a command as ESC [ does, and Unicode's bidirectional
@@ -42,7 +24,7 @@ bool IsControl(absl::string_view sequence) {
 std::string Plain(absl::string_view text, size_t limit) {
   std::string plain;
   while (!text.empty()) {
-    const size_t length = SequenceLength(text);
+    const size_t length = CharacterBytes(text, 0);
     const bool is_shown = length > 0 && !IsControl(text.substr(0, length));
     const absl::string_view piece = is_shown ? text.substr(0, length) : absl::string_view("?");
     if (plain.size() + piece.size() > limit) return absl::StrCat(plain, "...");

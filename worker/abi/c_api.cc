@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/text/utf8_text.h"
 #include "base/version.h"
 #include "worker/abi/c_call.h"
 #include "worker/abi/c_gpu.h"
@@ -154,6 +156,10 @@ int farandole_init(const farandole_init_options* options, int (*interrupted)(voi
   if (absl::Status status = blocking.status(); !status.ok()) return Code(status);
   absl::StatusOr<farandole::WorkerOptions> read = farandole::ReadWorkerOptions(options);
   if (!read.ok()) return Code(read.status());
+  for (const auto& [setting, value] :
+       {std::make_pair("FARANDOLE_JOB", &read->job), std::make_pair("FARANDOLE_HOST_ID", &read->host_id)}) {
+    if (absl::Status valid = farandole::CheckUtf8(setting, *value); !valid.ok()) return Code(valid);
+  }
   return Code(Process().Start(*std::move(read), Wrap(interrupted)));
 }
 

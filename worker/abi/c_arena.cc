@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text/utf8_text.h"
 #include "worker/abi/c_call.h"
 #include "worker/farandole.h"
 #include "worker/transport/shm/arena.h"
@@ -18,8 +19,10 @@ int farandole_arena_create(const char* name, int64_t bytes, int32_t group, faran
                            int (*interrupted)(void)) {
   std::shared_ptr<const farandole::Arena> shared;
   const int code = farandole::WithLastingWorker("the making of an arena", [&](farandole::Worker& worker) {
-    auto made = worker.arenas().Create(name == nullptr ? "" : name, bytes, static_cast<uint32_t>(group),
-                                       farandole::Wrap(interrupted));
+    const std::string own_name = name == nullptr ? "" : name;
+    if (absl::Status valid = farandole::CheckUtf8("the arena's name", own_name); !valid.ok())
+      return farandole::Code(valid);
+    auto made = worker.arenas().Create(own_name, bytes, static_cast<uint32_t>(group), farandole::Wrap(interrupted));
     if (made.ok()) shared = *made;
     return farandole::Code(made.status());
   });

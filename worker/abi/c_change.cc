@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/text/utf8_text.h"
 #include "worker/abi/c_call.h"
 #include "worker/farandole.h"
 
@@ -40,7 +41,7 @@ const char* farandole_change_sentence(void) { return change_sentence.c_str(); }
 
 int farandole_depart(int64_t grace_ms, const char* reason) {
   return farandole::WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
-    const std::string words = reason == nullptr ? "" : reason;
+    const std::string words = farandole::ReplaceInvalidUtf8(reason == nullptr ? "" : reason);
     return farandole::Code(
         farandole::Process().Depart(worker, absl::Milliseconds(std::max<int64_t>(grace_ms, 0)), words));
   });

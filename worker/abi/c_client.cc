@@ -57,6 +57,7 @@ absl::Status ReadTrust(const std::string& ca_file, CoordinatorAddress* where) {
 absl::StatusOr<CoordinatorAddress> ReadAddress(const farandole_client_options& options) {
   CoordinatorAddress where;
   where.address = Given(options.address);
+  where.coordinator_users = Given(options.coordinator_users);
   const std::string cert = Given(options.cert_file);
   const std::string key = Given(options.key_file);
   if (options.use_tls == 0) {

@@ -26,8 +26,10 @@ FlightMemory::~FlightMemory() {
 }
 
 absl::StatusOr<std::unique_ptr<FlightMemory>> FlightMemory::Create() {
-  const int fd = memfd_create("farandole-flight", MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, sizeof(FlightPage)) != 0) {
+  // A worker that makes it smaller would end whoever reads it.
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  const int fd = memfd_create("farandole-flight", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0 || ftruncate(fd, sizeof(FlightPage)) != 0 || fcntl(fd, F_ADD_SEALS, kSeals) != 0) {
     const int error = errno;
     if (fd >= 0) close(fd);
     return absl::ResourceExhaustedError(absl::StrCat("no memory for a flight recorder: ", strerror(error)));

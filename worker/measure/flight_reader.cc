@@ -100,7 +100,9 @@ v1::FlightRecords ReadFlight(const FlightPage& page, size_t most, int64_t now_ns
     if (i < latest && (open == kMostUnfinished || !IsOpen(record.state.load()))) continue;
     const FlightName* const row = FindName(page, record.name);
     if (row == nullptr) continue;
-    const std::string name = ValidText({row->text, std::min(row->bytes, FlightName::kMostBytes)});
+    // Its writer may change it meanwhile.
+    const uint32_t bytes = row->bytes;
+    const std::string name = ValidText({row->text, std::min(bytes, FlightName::kMostBytes)});
     const auto [known, is_new] = names.try_emplace(name, static_cast<uint32_t>(records.names_size()));
     if (is_new) records.add_names(name);
     v1::FlightRecord* const read = records.add_records();

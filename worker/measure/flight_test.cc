@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -175,6 +176,15 @@ TEST(FlightMemoryTest, TheLauncherReadsItAfterItsWorkerWasKilled) {
   EXPECT_EQ(read.rank(), 1u);
   EXPECT_EQ(read.pid(), pid);
   EXPECT_THAT(Names(read), ElementsAre("last words"));
+}
+
+TEST(FlightMemoryTest, AWorkerCannotMakeItSmaller) {
+  const std::unique_ptr<FlightMemory> launchers = *FlightMemory::Create();
+  const int file = open(launchers->path().c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  EXPECT_NE(ftruncate(file, 0), 0);
+  EXPECT_EQ(errno, EPERM);
+  close(file);
 }
 
 TEST(FlightMemoryTest, WithoutALauncherTheMemoryIsTheWorkersOwn) {

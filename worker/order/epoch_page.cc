@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/text/utf8_text.h"
 #include "worker/order/entry_bytes.h"
 
 namespace farandole {
@@ -248,8 +249,9 @@ RankRecord* EpochPage::record(int rank) const { return &block(rank).record; }
 
 void EpochPage::StateEnd(const absl::Status& reason) {
   RankBlock& own = block(rank_);
-  own.end_bytes = static_cast<uint32_t>(std::min(reason.message().size(), kMostEndBytes));
-  std::memcpy(own.end, reason.message().data(), own.end_bytes);
+  const absl::string_view kept = CutUtf8(reason.message(), kMostEndBytes);
+  own.end_bytes = static_cast<uint32_t>(kept.size());
+  std::memcpy(own.end, kept.data(), kept.size());
   own.end_code.store(static_cast<uint32_t>(reason.code()));
 }
 

@@ -330,6 +330,8 @@ TEST(EpochPageTest, WhyTheEpochHasEndedOnARankIsSeenByAll) {
   EXPECT_TRUE(page.end(1).StatedEnd(0).ok());
   page.end(0).StateEnd(absl::InternalError(std::string(2000, 'x')));
   EXPECT_EQ(page.end(1).StatedEnd(0), absl::InternalError(std::string(448, 'x')));
+  page.end(0).StateEnd(absl::InternalError(std::string(447, 'x') + "\xC3\xB6"));
+  EXPECT_EQ(page.end(1).StatedEnd(0), absl::InternalError(std::string(447, 'x'))) << "no part of a character";
 }
 
 TEST(EpochPageTest, ThreadsPassMoreThanTheRingsHoldWithoutLoss) {

@@ -1,4 +1,4 @@
-#include "worker/launch/part_name.h"
+#include "base/text/part_name.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_WORKER_LAUNCH_PART_NAME_H_
-#define FARANDOLE_WORKER_LAUNCH_PART_NAME_H_
+#ifndef FARANDOLE_BASE_TEXT_PART_NAME_H_
+#define FARANDOLE_BASE_TEXT_PART_NAME_H_
 
 #include <optional>
 #include <string>
@@ -22,4 +22,4 @@ std::optional<std::vector<int>> ReadPart(const std::string& job, absl::string_vi
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_WORKER_LAUNCH_PART_NAME_H_
+#endif  // FARANDOLE_BASE_TEXT_PART_NAME_H_

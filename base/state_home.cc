@@ -24,6 +24,10 @@ int ErrorOfWriting(std::string path) {
   return access(path.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
 }
 
+bool IsPrivate(const struct stat& found) {
+  return S_ISDIR(found.st_mode) && found.st_uid == geteuid() && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 }  // namespace
 
 StateHome FindStateHome(const std::string& xdg_state_home, const std::string& home, const std::string& temporary) {
@@ -41,6 +45,8 @@ StateHome FindStateHome(const std::string& xdg_state_home, const std::string& ho
     why = absl::StrCat(folder, " cannot be written (", strerror(error), ")");
   }
   const std::string path = absl::StrCat(temporary, "/farandole-state-", geteuid());
+  if (const absl::Status made = MakePrivateDirectory(path); !made.ok())
+    return {"", absl::StrCat(why, ", and ", made.message(), "; set XDG_STATE_HOME, or name a --state-dir")};
   return {path, absl::StrCat(why, ", so state and checkpoint catalogue are kept in ", path,
                              ", for as long as temporary files are; --state-dir names a better place")};
 }
@@ -54,15 +60,14 @@ std::string TemporaryDirectory(const std::string& tmpdir) {
   return "/tmp";
 }
 
+// Makes it first, and looks afterwards: where the directory above is sticky, nobody else can take the name from then
+// on.
 absl::Status MakePrivateDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::FailedPreconditionError(absl::StrCat("cannot make ", path, ": ", strerror(errno)));
   }
   struct stat found = {};
-  if (lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == geteuid() &&
-      (found.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
-    return absl::OkStatus();
-  }
+  if (lstat(path.c_str(), &found) == 0 && IsPrivate(found)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(path, " is not a directory that only this user can write"));
 }
 

@@ -1,12 +1,14 @@
 #include "base/state_home.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -61,36 +63,42 @@ class StateHomeTest : public testing::Test {
 };
 
 TEST_F(StateHomeTest, TheUsersOwnIsTakenWhereItCanBeWrittenOrMade) {
-  EXPECT_EQ(FindStateHome(directory_ + "/x/y", "/dev/null", "/t").path, directory_ + "/x/y");
-  EXPECT_EQ(FindStateHome("", directory_, "/t").path, directory_ + "/.local/state");
-  EXPECT_EQ(FindStateHome("relative", directory_, "/t").path, directory_ + "/.local/state");
-  EXPECT_EQ(FindStateHome("", directory_, "/t").remark, "");
-  EXPECT_FALSE(std::filesystem::exists(directory_ + "/.local")) << "looking makes nothing";
+  EXPECT_EQ(FindStateHome(directory_ + "/x/y", "/dev/null", directory_).path, directory_ + "/x/y");
+  EXPECT_EQ(FindStateHome("", directory_, directory_).path, directory_ + "/.local/state");
+  EXPECT_EQ(FindStateHome("relative", directory_, directory_).path, directory_ + "/.local/state");
+  EXPECT_EQ(FindStateHome("", directory_, directory_).remark, "");
+  EXPECT_TRUE(std::filesystem::is_empty(directory_)) << "looking makes nothing";
 }
 
 TEST_F(StateHomeTest, WithoutOneItIsADirectoryOfThisUserAmongTemporaryFilesAndTheRemarkSaysSo) {
-  const std::string instead = absl::StrCat("/t/farandole-state-", geteuid());
+  const std::string instead = absl::StrCat(directory_, "/farandole-state-", geteuid());
   for (const char* none : {"", "relative"}) {
-    const StateHome found = FindStateHome(none, none, "/t");
+    const StateHome found = FindStateHome(none, none, directory_);
     EXPECT_EQ(found.path, instead);
     EXPECT_THAT(found.remark, AllOf(StartsWith("neither XDG_STATE_HOME nor HOME names a directory, so"),
                                     HasSubstr(instead), HasSubstr("--state-dir")));
   }
-  EXPECT_EQ(FindStateHome("", "/dev/null", "/t").path, instead);
-  EXPECT_THAT(FindStateHome("", "/dev/null", "/t").remark,
+  struct stat made = {};
+  ASSERT_EQ(stat(instead.c_str(), &made), 0);
+  EXPECT_EQ(made.st_mode & 07777, 0700u);
+  EXPECT_EQ(FindStateHome("", "/dev/null", directory_).path, instead);
+  EXPECT_THAT(FindStateHome("", "/dev/null", directory_).remark,
               StartsWith("/dev/null/.local/state/farandole cannot be written (Not a directory), so"));
   std::ofstream(directory_ + "/file").put('x');
-  EXPECT_EQ(FindStateHome(directory_ + "/file", directory_, "/t").path, instead)
+  EXPECT_EQ(FindStateHome(directory_ + "/file", directory_, directory_).path, instead)
       << "what the user has named is not passed over for another place of the same kind";
 }
 
 TEST_F(StateHomeTest, AUserWithoutAPasswordEntryAndWithoutAHomeOfItsOwnHasAPlace) {
   if (geteuid() != 0) GTEST_SKIP() << "only root may become another user";
   RunApart([this]() -> std::string {
+    const std::string temporary = directory_ + "/tmp";
+    if (mkdir(temporary.c_str(), 0700) != 0 || chmod(temporary.c_str(), 01777) != 0) return "cannot make a directory";
     if (setresuid(kNobody, kNobody, kNobody) != 0) return "cannot change the user";
     for (const std::string& home : {std::string("/"), std::string("/nonexistent"), directory_}) {
-      const StateHome found = FindStateHome("", home, "/tmp");
-      if (found.path != absl::StrCat("/tmp/farandole-state-", kNobody)) return absl::StrCat(home, ": ", found.path);
+      const StateHome found = FindStateHome("", home, temporary);
+      if (found.path != absl::StrCat(temporary, "/farandole-state-", kNobody))
+        return absl::StrCat(home, ": ", found.path);
       const std::string wanted =
           absl::StrCat(home == "/" ? "" : home, "/.local/state/farandole cannot be written (Perm");
       if (found.remark.rfind(wanted, 0) != 0) return absl::StrCat(home, ": ", found.remark);
@@ -106,13 +114,62 @@ TEST_F(StateHomeTest, AReadOnlyFileSystemIsNamed) {
         mount("none", directory_.c_str(), "tmpfs", MS_RDONLY, nullptr) != 0) {
       return "cannot mount";
     }
-    const StateHome found = FindStateHome("", directory_, "/t");
+    const StateHome found = FindStateHome("", directory_, directory_);
     const std::string wanted =
-        absl::StrCat(directory_, "/.local/state/farandole cannot be written (Read-only file sys");
-    if (found.remark.rfind(wanted, 0) != 0) return found.remark;
+        absl::StrCat(directory_, "/.local/state/farandole cannot be written (Read-only file system), and cannot make ",
+                     directory_, "/farandole-state-", geteuid(), ": Read-only file system; set XDG_STATE_HOME");
+    if (!found.path.empty() || found.remark.rfind(wanted, 0) != 0) return found.remark;
     const std::string temporary = TemporaryDirectory(directory_);
     return temporary == "/tmp" ? "" : temporary;
   });
+}
+
+TEST_F(StateHomeTest, AnotherUsersDirectoryAmongTemporaryFilesIsNotBelieved) {
+  const std::string path = absl::StrCat(directory_, "/farandole-state-", geteuid());
+  ASSERT_EQ(mkdir(path.c_str(), 0777), 0);
+  ASSERT_EQ(chmod(path.c_str(), 0777), 0);
+  const StateHome found = FindStateHome("", "", directory_);
+  EXPECT_EQ(found.path, "");
+  EXPECT_THAT(found.remark, AllOf(HasSubstr(path + " is not a directory that only this user can write"),
+                                  HasSubstr("XDG_STATE_HOME")));
+  ASSERT_EQ(chmod(path.c_str(), 0700), 0);
+  EXPECT_EQ(FindStateHome("", "", directory_).path, path);
+}
+
+// Another user gives a directory of its own this name again and again, and takes it away.
+TEST_F(StateHomeTest, ADirectoryThatAnotherUserPutsThereMeanwhileIsNotBelieved) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may become another user";
+  ASSERT_EQ(chmod(directory_.c_str(), 01777), 0);
+  const std::string path = absl::StrCat(directory_, "/farandole-state-0"), own = directory_ + "/own";
+  const pid_t other = fork();
+  if (other == 0) {
+    if (setresuid(kNobody, kNobody, kNobody) != 0 || mkdir(own.c_str(), 0700) != 0) _exit(1);
+    while (getppid() != 1) {
+      rename(own.c_str(), path.c_str());
+      rename(path.c_str(), own.c_str());
+    }
+    _exit(0);
+  }
+  size_t believed = 0, refused = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (std::chrono::steady_clock::now() < end) {
+    const StateHome found = FindStateHome("", "", directory_);
+    if (found.path.empty()) {
+      ++refused;
+      continue;
+    }
+    struct stat there = {};
+    if (stat(path.c_str(), &there) == 0 && there.st_uid == 0) {
+      // The name is free for both again.
+      rmdir(path.c_str());
+    } else {
+      ++believed;
+    }
+  }
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  EXPECT_EQ(believed, 0u);
+  EXPECT_GT(refused, 0u);
 }
 
 TEST_F(StateHomeTest, TemporaryFilesGoWhereTheyCanBeMade) {

@@ -72,6 +72,7 @@ absl::Status PrepareLog(const ServeOptions& options) {
 absl::Status PrepareStateHome(const ServeOptions& options) {
   const StateHome state_home = DefaultStateHome();
   if (!options.state_dir.empty() || state_home.remark.empty()) return absl::OkStatus();
+  if (state_home.path.empty()) return absl::FailedPreconditionError(state_home.remark);
   spdlog::warn("{}", state_home.remark);
   return MakePrivateDirectory(state_home.path);
 }

@@ -212,7 +212,11 @@ absl::StatusOr<CoordinatorOptions> ToCoordinatorOptions(const ServeOptions& opti
   }
   CoordinatorOptions coordinator;
   coordinator.state_dir = options.state_dir;
-  if (coordinator.state_dir.empty()) coordinator.state_dir = ServeDirectory(DefaultStateHome().path);
+  if (coordinator.state_dir.empty()) {
+    const StateHome state_home = DefaultStateHome();
+    if (state_home.path.empty()) return absl::FailedPreconditionError(state_home.remark);
+    coordinator.state_dir = ServeDirectory(state_home.path);
+  }
   coordinator.listen = options.listen;
   coordinator.http = options.http;
   coordinator.https = options.https;

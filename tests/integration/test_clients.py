@@ -14,7 +14,8 @@ import harness
 import pytest
 from coordinators import Coordinator
 from gates import Gate
-from programs_run import Program
+from impostors import NAMED, Impostor
+from programs_run import START_SECONDS, Program
 from test_tls import make_certificate
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
@@ -332,6 +333,34 @@ def test_tls_proves_the_coordinator_or_says_why_not(
     tool.environment["FARANDOLE_COORDINATOR"] = "10.1.2.3:7070"
     told = tool.refused("InvalidRequest", "jobs")
     assert "10.1.2.3:7070 is not on this host" in told and "the token would travel in the clear" in told
+
+
+def test_another_users_program_on_the_port_gets_no_call(tool: Tool) -> None:
+    impostor = Impostor(tool.start)
+    tool.environment["FARANDOLE_COORDINATOR"] = impostor.address
+    told = tool.refused("ConnectionError", "jobs")
+    assert f"port {impostor.port} of this host {NAMED}, not of root" in told
+    impostor.require_nothing_but_a_greeting()
+
+
+def test_the_price_of_tensors_is_told_while_a_job_runs_and_when_it_is_over(tool: Tool, tmp_path: pathlib.Path) -> None:
+    assert "has no job net" in tool.refused("LookupError", "collectives", "net")
+    command = [str(harness.CLI), "run", "-np", "2", "--job", "net", *tool.coordinator.options()]
+    job = tool.start(*command, sys.executable, str(PROGRAMS / "tensors.py"), str(tmp_path))
+    job.expect("steps", START_SECONDS)
+    told = tool.result("collectives", "net")
+    assert (told["epoch"], told["size"], told["answered"], told["silent"]) == (1, 2, 2, []) and not told["is_over"], (
+        told
+    )
+    names = {name: row for name, *row in told["costs"]}
+    assert set(names) == {"late", "large", "small"} and told["found"] == 3, told
+    operation, size_bytes, count, waits, has_part, last, least = names["late"]
+    assert (operation, size_bytes, waits, has_part, last, least) == ("allreduce", 4, True, True, [[1, True]], 1), told
+    assert count >= 5 and names["large"][1] == 4 << 20, told
+    (tmp_path / "stop").touch()
+    job.require_end(0)
+    after = tool.result("collectives", "net")
+    assert after["is_over"] and after["answered"] == 2 and after["asked_ms"] >= told["asked_ms"] > 0, after
 
 
 def finish(tool: Tool, *names: str) -> None:

@@ -9,6 +9,7 @@ from typing import Callable, List
 import harness
 import pytest
 from coordinators import Coordinator
+from impostors import NAMED, NOBODY, Impostor
 from programs_run import Program
 
 OVER_HOSTS = str(pathlib.Path(__file__).parent / "programs" / "over_hosts.py")
@@ -94,6 +95,32 @@ def test_no_token_goes_to_another_host_without_tls(start: Callable[..., Program]
         )
         assert worker.end(60) != 0
         assert expected in worker.output, worker.output
+
+
+def test_another_users_program_on_the_port_gets_no_call(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
+    impostor = Impostor(start)
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text("farandole_token", encoding="utf-8")
+    options = ["--coordinator", impostor.address, "--token-file", str(token)]
+    worker = {
+        "FARANDOLE_COORDINATOR": impostor.address,
+        "FARANDOLE_TOKEN_FILE": str(token),
+        "FARANDOLE_SIZE": "1",
+        "FARANDOLE_JOIN_TIMEOUT_MS": "3000",
+    }
+    for program in (
+        start(str(harness.CLI), "job", "list", *options),
+        start(str(harness.CLI), "run", "-np", "1", "--start-timeout", "3", *options, "true"),
+        start(sys.executable, OVER_HOSTS, **worker),
+    ):
+        assert program.end(60) != 0
+        assert f"port {impostor.port} of this host {NAMED}, not of root" in program.output, program.output
+        assert "nothing was sent to it" in program.output, program.output
+    impostor.require_nothing_but_a_greeting()
+    # A client that trusts its user sends it the call.
+    start(str(harness.CLI), "job", "list", *options, FARANDOLE_COORDINATOR_USERS=f"root,{NOBODY}")
+    impostor.require_call()
 
 
 def test_checkpoints_are_listed_over_tls(

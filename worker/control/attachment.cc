@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/sockets/tcp_retries.h"
 #include "worker/control/coordinator_channel.h"
 
 namespace farandole {
@@ -111,6 +112,11 @@ void Attachment::OpenStream() {
 
 void Attachment::HelloWritten(uint64_t number) {
   if (ended_ || number != stream_number_) return;
+  {
+    // Signs of life travel there.
+    absl::MutexLock lock(&mutex_);
+    if (stream_ != nullptr) RetryConnectionsSooner(stream_->peer());
+  }
   if (number != 1) Resend();
   if (ended_) return;
   if (leave_ && !leave_sent_) {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -48,6 +49,8 @@ class ControlStream : private grpc::ClientBidiReactor<v1::WorkerMessage, v1::Coo
   // afterwards.
   void SendLast(v1::WorkerMessage message);
   void ReadNext();
+  // As grpc::ClientContext::peer(), once the hello is written.
+  std::string peer() const { return context_.peer(); }
   // Ends the call, if it has not ended: on_done follows soon.
   void Cancel();
   // Cancels the call, waits until gRPC is done with it, and destroys the stream. If that takes longer than 5 s (gRPC's

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "absl/base/call_once.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
@@ -19,6 +21,7 @@
 #include "base/tls/client_certificate.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
+#include "worker/control/local_credentials.h"
 
 namespace farandole {
 namespace {
@@ -64,6 +67,18 @@ std::string Unknown(const CoordinatorAddress& where) {
                       where.tls_cert_file.empty() ? "" : absl::StrCat(" in ", where.tls_cert_file));
 }
 
+// Calls go over plain TCP to this host.
+bool IsPlainOfThisHost(const CoordinatorAddress& where) {
+  return where.tls_ca_pem.empty() && IsOfThisHost(where.address);
+}
+
+// The number after the last colon; nullopt: there is none.
+std::optional<uint16_t> PortOf(absl::string_view address) {
+  uint32_t port = 0;
+  if (!absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port) || port > 0xffff) return std::nullopt;
+  return static_cast<uint16_t>(port);
+}
+
 }  // namespace
 
 void LeaveWordsToErrors() {
@@ -77,7 +92,7 @@ bool IsOfThisHost(absl::string_view address) {
   const absl::string_view host = address.substr(0, address.find(':'));
   const bool is_number = absl::StartsWith(host, "127.") && host.find_first_not_of("0123456789.") == host.npos;
   const auto begins = [&](absl::string_view text) { return absl::StartsWith(address, text); };
-  return is_number || begins("localhost:") || begins("[::1]:") || begins("unix:") || begins("unix-abstract:");
+  return is_number || begins("localhost:") || begins("[::1]:");
 }
 
 absl::Status CheckToken(const CoordinatorAddress& where) {
@@ -85,6 +100,10 @@ absl::Status CheckToken(const CoordinatorAddress& where) {
     return absl::InvalidArgumentError(
         absl::StrCat("coordinator ", where.address, " is not on this host, and no CA file was given (--ca, ",
                      "FARANDOLE_CA_FILE): without TLS the token would travel in the clear"));
+  }
+  if (IsPlainOfThisHost(where) && !PortOf(where.address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("coordinator ", where.address, " is not HOST:PORT with a number from 0 to 65535 as its port"));
   }
   for (size_t i = 0; i < where.token.size(); ++i) {
     if (absl::ascii_isgraph(static_cast<unsigned char>(where.token[i]))) continue;
@@ -98,6 +117,10 @@ absl::Status CheckToken(const CoordinatorAddress& where) {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const CoordinatorAddress& where) {
   if (where.address.empty()) return absl::InvalidArgumentError("the coordinator's address is empty; it is HOST:PORT");
+  if (absl::StartsWith(where.address, "unix:")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("coordinator ", where.address, " is no HOST:PORT: a coordinator listens on TCP only"));
+  }
   if (absl::Status token = CheckToken(where); !token.ok()) return token;
   InitializeGrpcWithoutForkSupport();
   grpc::ChannelArguments arguments;
@@ -124,7 +147,11 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const CoordinatorAddr
 }
 
 void PrepareCall(const CoordinatorAddress& where, absl::Duration limit, grpc::ClientContext* context) {
-  if (!where.token.empty()) context->AddMetadata("authorization", absl::StrCat("Bearer ", where.token));
+  if (IsPlainOfThisHost(where)) {
+    context->set_credentials(LocalCredentials(PortOf(where.address).value_or(0), where.coordinator_users, where.token));
+  } else if (!where.token.empty()) {
+    context->AddMetadata("authorization", absl::StrCat("Bearer ", where.token));
+  }
   if (limit == absl::InfiniteDuration()) return;
   // A span, which gRPC adds to the monotonic clock.
   context->set_deadline(gpr_time_from_nanos(absl::ToInt64Nanoseconds(limit), GPR_TIMESPAN));
@@ -170,7 +197,8 @@ TlsQuestion QuestionOf(const CoordinatorAddress& where) {
 
 bool MayBeTlsFault(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
-         !absl::StrContains(status.error_message(), "Connection refused");
+         !absl::StrContains(status.error_message(), "Connection refused") &&
+         !absl::StrContains(status.error_message(), kRefusedByCredentials);
 }
 
 absl::Status Explain(const CoordinatorAddress& where, absl::string_view refusal, const grpc::Status& status) {
@@ -196,7 +224,9 @@ absl::Status Explain(const CoordinatorAddress& where, absl::string_view refusal,
 std::string PlainCause(const grpc::Status& status) {
   const std::string whole = status.error_message();
   absl::string_view text = whole;
-  for (const absl::string_view mark : {"last error: ", "Failed to connect to remote host: "}) {
+  for (const absl::string_view mark :
+       {absl::string_view("last error: "), absl::string_view("Failed to connect to remote host: "),
+        kRefusedByCredentials}) {
     const size_t at = text.rfind(mark);
     if (at != absl::string_view::npos) text.remove_prefix(at + mark.size());
   }

@@ -17,7 +17,7 @@ namespace farandole {
 
 // Where the coordinator is and how a worker proves that it may speak to it.
 struct CoordinatorAddress {
-  // "HOST:PORT" or "unix:PATH".
+  // "HOST:PORT".
   std::string address;
   // Visible ASCII; "" sends none.
   std::string token;
@@ -36,6 +36,9 @@ struct CoordinatorAddress {
   std::string tls_key_file = {};
   // The name in the coordinator's certificate; "": the host of the address.
   std::string tls_server_name = {};
+  // Without TLS: users whose programs may have the address's port, besides root and this process's own user. Names or
+  // numbers with commas between them, "*" for anyone; "": kDefaultCoordinatorUsers (port_owner.h).
+  std::string coordinator_users = {};
 };
 
 // The delays (base/backoff.h) before a call that failed is made again.
@@ -60,7 +63,8 @@ absl::Status CheckToken(const CoordinatorAddress& where);
 //   INVALID_ARGUMENT  the address is empty, or CheckToken refuses
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const CoordinatorAddress& where);
 
-// Gives the call its token, and the time for which it may last from its start on (InfiniteDuration: any).
+// Gives the call its token, and the time for which it may last from its start on (InfiniteDuration: any). Over plain
+// TCP the call is sent only to a program of a trusted user of this host (port_owner.h).
 void PrepareCall(const CoordinatorAddress& where, absl::Duration limit, grpc::ClientContext* context);
 
 // Whether the same call may go well later: the coordinator was unreachable, draining or being restarted, or has no room

@@ -202,6 +202,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorClient>> CoordinatorClient::Start(Coor
   state.where.tls_cert_pem = options.tls_cert_pem;
   state.where.tls_key_pem = options.tls_key_pem;
   state.where.tls_cert_file = options.tls_cert_file;
+  state.where.coordinator_users = options.coordinator_users;
   absl::StatusOr<std::shared_ptr<grpc::Channel>> channel = OpenChannel(state.where);
   if (!channel.ok()) return channel.status();
   state.stub = v1::WorkerService::NewStub(*channel);

@@ -15,7 +15,7 @@
 namespace farandole {
 
 struct CoordinatorClientOptions {
-  // "HOST:PORT" or "unix:PATH".
+  // "HOST:PORT".
   std::string address;
   // Visible ASCII; "" sends none.
   std::string token;
@@ -30,6 +30,8 @@ struct CoordinatorClientOptions {
   std::string tls_cert_pem;
   std::string tls_key_pem;
   std::string tls_cert_file;
+  // As CoordinatorAddress has it.
+  std::string coordinator_users;
   // How long the coordinator may be away, or not know this worker, before the client gives up.
   absl::Duration give_up_after = absl::Seconds(30);
   // How long Start tries to reach the coordinator; zero: the request's join_timeout_ms.

@@ -20,9 +20,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/state_home.h"
+#include "base/text/part_name.h"
 #include "base/tls/client_certificate.h"
 #include "worker/launch/horovod_variables.h"
-#include "worker/launch/part_name.h"
 #include "worker/launch/process_environment.h"
 #include "worker/launch/setting_file.h"
 
@@ -53,6 +53,10 @@ constexpr TextSetting kCertFile = {"FARANDOLE_CERT_FILE", "",
                                    "the token alone"};
 constexpr TextSetting kKeyFile = {"FARANDOLE_KEY_FILE", "",
                                   "file with that certificate's key (PEM), which not every user of the host may read"};
+constexpr TextSetting kCoordinatorUsers = {
+    "FARANDOLE_COORDINATOR_USERS", "farandole",
+    "without TLS: users of this host, besides root and the worker's own, whose programs may have the coordinator's "
+    "port; names or numbers with commas between them, \"*\": anyone"};
 constexpr TextSetting kJob = {"FARANDOLE_JOB", "job", "the job's name"};
 constexpr TextSetting kProgram = {"FARANDOLE_PROGRAM", "",
                                   "path of `farandole`; none: the one beside the worker library, or what PATH finds"};
@@ -138,9 +142,10 @@ constexpr NumberSetting kLeastCooldown = {
 constexpr NumberSetting kMostCooldown = {"FARANDOLE_COOLDOWN_MAX_MS", 0, 0, 86'400'000,
                                          "elastic: how long it is barred at most; both 0: no host is barred"};
 
-constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile, &kCaFile,    &kCertFile,          &kKeyFile,
-                                         &kJob,         &kProgram,   &kTransport, &kNetworkInterfaces, &kNcclLibrary,
-                                         &kHostId,      &kLogLevel,  &kLogFormat, &kTimeline,          &kFlight};
+constexpr const TextSetting* kTexts[] = {&kCoordinator, &kTokenFile,         &kCaFile,      &kCertFile,
+                                         &kKeyFile,     &kCoordinatorUsers,  &kJob,         &kProgram,
+                                         &kTransport,   &kNetworkInterfaces, &kNcclLibrary, &kHostId,
+                                         &kLogLevel,    &kLogFormat,         &kTimeline,    &kFlight};
 constexpr const NumberSetting* kNumbers[] = {&kSize,         &kLaunchIndex,         &kJoinTimeout, &kStallWarning,
                                              &kFusion,       &kOutageLimit,         &kMinSize,     &kMaxSize,
                                              &kJoinWindow,   &kShortageLimit,       &kResetLimit,  &kLeastCooldown,
@@ -435,6 +440,7 @@ absl::StatusOr<WorkerOptions> ReadWorkerOptions(const farandole_init_options* ca
   options.coordinator = ReadText(aliases, kCoordinator, given.coordinator);
   options.token_file = ReadText(aliases, kTokenFile, given.token_file);
   options.ca_file = ReadText(aliases, kCaFile, given.ca_file);
+  options.coordinator_users = ReadText(aliases, kCoordinatorUsers, nullptr);
   options.job = ReadText(aliases, kJob, given.job);
   options.transport = ReadText(aliases, kTransport, given.transport);
   options.network_interfaces =

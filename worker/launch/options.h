@@ -27,6 +27,8 @@ struct WorkerOptions {
   std::string cert_file;
   std::string key_file;
   Certificate certificate;
+  // As CoordinatorAddress has it.
+  std::string coordinator_users;
   std::string job;
   // Rank 0's warning, one sentence; "": none.
   std::string warning;

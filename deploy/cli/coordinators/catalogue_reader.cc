@@ -11,6 +11,7 @@
 #include "checkpoint/durable_file.h"
 #include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/cli/coordinators/coordinator_source.h"
+#include "deploy/cli/coordinators/state_paths.h"
 #include "farandole/v1/monitor.pb.h"
 #include "server/store/offline_reader.h"
 
@@ -50,6 +51,7 @@ bool HasStore(const std::string& state_dir) {
 // All state directories of `farandole run`, or the one of a job, and that of `farandole serve`.
 absl::StatusOr<Catalogue> ReadOwnDirectories(const CatalogueSource& source) {
   const std::string& jobs_directory = source.jobs_directory;
+  if (jobs_directory == JobsDirectory("")) return CheckStateHome("");
   std::vector<std::string> directories;
   std::error_code error;
   const std::string own = absl::StrCat(jobs_directory, "/", source.job);

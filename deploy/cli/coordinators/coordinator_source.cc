@@ -21,11 +21,17 @@ absl::StatusOr<std::string> ReadCertificates(const std::string& ca_file) {
   return ca_file.empty() ? std::string() : ReadSmallFile(ca_file, kMostCertificateBytes);
 }
 
+CoordinatorAddress AddressOf(const std::string& address) {
+  CoordinatorAddress where;
+  where.address = address;
+  where.coordinator_users = launcher::CoordinatorUsers();
+  return where;
+}
+
 absl::StatusOr<CoordinatorAddress> ReadStateDirectory(const std::string& state_dir, const std::string& ca_file) {
   const absl::StatusOr<RunningCoordinator> running = FindRunningCoordinator(state_dir);
   if (!running.ok()) return running.status();
-  CoordinatorAddress where;
-  where.address = running->address;
+  CoordinatorAddress where = AddressOf(running->address);
   where.token = running->token;
   where.token_origin = running->token_file;
   where.tls_ca_pem = running->ca_pem;
@@ -79,8 +85,7 @@ absl::StatusOr<CoordinatorAddress> ReadCoordinatorAddress(const CoordinatorSourc
       !status.ok()) {
     return status;
   }
-  CoordinatorAddress where;
-  where.address = source.coordinator;
+  CoordinatorAddress where = AddressOf(source.coordinator);
   if (!source.token_file.empty()) {
     const absl::StatusOr<std::string> token = ReadSmallFile(source.token_file, kMostTokenBytes);
     if (!token.ok()) return token.status();
@@ -131,6 +136,7 @@ absl::StatusOr<FoundCoordinators> FindCoordinators(const CoordinatorSource& sour
     }
     return found;
   }
+  if (absl::Status status = CheckStateHome(source.state_home); !status.ok()) return status;
   for (const std::string& directory : DefaultDirectories(source.state_home)) {
     absl::StatusOr<CoordinatorAddress> address = ReadStateDirectory(directory, source.ca_file);
     if (address.ok()) {

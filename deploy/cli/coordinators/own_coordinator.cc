@@ -32,6 +32,7 @@ constexpr absl::Duration kCertificateLife = absl::Hours(24 * 366);
 absl::StatusOr<JobDirectory> OpenDirectory(const RunOptions& options, const StateHome& state_home) {
   const std::string name = options.job.empty() ? DefaultJobName(options.command) : options.job;
   if (!options.state_dir.empty()) return JobDirectory::Open(options.state_dir, name);
+  if (state_home.path.empty()) return absl::FailedPreconditionError(state_home.remark);
   if (!state_home.remark.empty()) {
     if (const absl::Status made = MakePrivateDirectory(state_home.path); !made.ok()) return made;
     std::fprintf(stderr, "%s: %s\n", options.program.c_str(), state_home.remark.c_str());

@@ -3,9 +3,13 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace farandole {
+
+// FAILED_PRECONDITION: it is "", with the sentence why this user has none that can be believed (FindStateHome).
+absl::Status CheckStateHome(const std::string& state_home);
 
 // Under `state_home` ($XDG_STATE_HOME or ~/.local/state): the state directory of `farandole serve`.
 inline std::string ServeDirectory(const std::string& state_home) {

@@ -25,8 +25,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFailed = 1;
 
-std::string DirectoryOf(const StoreCommandOptions& options) {
-  return options.state_dir.empty() ? ServeDirectory(options.state_home) : options.state_dir;
+absl::StatusOr<std::string> DirectoryOf(const StoreCommandOptions& options) {
+  if (!options.state_dir.empty()) return options.state_dir;
+  if (absl::Status status = CheckStateHome(options.state_home); !status.ok()) return status;
+  return ServeDirectory(options.state_home);
 }
 
 int Report(const absl::Status& status, std::ostream& err) {
@@ -61,8 +63,9 @@ void TellBackup(const StoreCommandOptions& options, const BackupFacts& facts, ab
 }  // namespace
 
 int ShowStoreStatus(const StoreCommandOptions& options, std::ostream& out, std::ostream& err) {
-  const std::string directory = DirectoryOf(options);
-  const absl::StatusOr<StateFacts> facts = DescribeState(directory);
+  const absl::StatusOr<std::string> directory = DirectoryOf(options);
+  if (!directory.ok()) return Report(directory.status(), err);
+  const absl::StatusOr<StateFacts> facts = DescribeState(*directory);
   if (!facts.ok()) return Report(facts.status(), err);
   Json kinds = Json::object();
   std::vector<std::vector<std::string>> rows;
@@ -71,7 +74,7 @@ int ShowStoreStatus(const StoreCommandOptions& options, std::ostream& out, std::
     rows.push_back({kind, absl::StrCat(of_kind.rows), ShowSize(of_kind.bytes)});
   }
   if (options.json) {
-    out << ShowJson(Json{{"state_dir", directory},
+    out << ShowJson(Json{{"state_dir", *directory},
                          {"schema", facts->schema},
                          {"disk_bytes", facts->disk_bytes},
                          {"free_bytes", facts->free_bytes},
@@ -81,7 +84,7 @@ int ShowStoreStatus(const StoreCommandOptions& options, std::ostream& out, std::
         << "\n";
     return 0;
   }
-  out << "store in " << directory << ", version " << facts->schema << " of the rows: " << ShowSize(facts->disk_bytes)
+  out << "store in " << *directory << ", version " << facts->schema << " of the rows: " << ShowSize(facts->disk_bytes)
       << " on disk, " << ShowSize(facts->free_bytes) << " free there; "
       << (facts->holder == 0 ? "no coordinator has it open"
                              : absl::StrCat("the coordinator of process ", facts->holder, " has it open"))
@@ -97,49 +100,55 @@ int CheckStore(const StoreCommandOptions& options, std::ostream& out, std::ostre
     TellBackup(options, *facts, "is whole", out);
     return 0;
   }
-  const std::string directory = DirectoryOf(options);
-  const absl::StatusOr<StateVerdict> verdict = CheckState(directory);
+  const absl::StatusOr<std::string> directory = DirectoryOf(options);
+  if (!directory.ok()) return Report(directory.status(), err);
+  const absl::StatusOr<StateVerdict> verdict = CheckState(*directory);
   if (!verdict.ok()) return Report(verdict.status(), err);
   if (options.json) {
-    out << ShowJson(Json{{"state_dir", directory}, {"rows", verdict->rows}, {"broken", verdict->broken}}, 2) << "\n";
+    out << ShowJson(Json{{"state_dir", *directory}, {"rows", verdict->rows}, {"broken", verdict->broken}}, 2) << "\n";
   } else {
     for (const std::string& sentence : verdict->broken) err << "farandole store: " << sentence << "\n";
-    out << "store in " << directory << ": " << RowCount(verdict->rows) << ", "
+    out << "store in " << *directory << ": " << RowCount(verdict->rows) << ", "
         << (verdict->broken.empty() ? "all whole" : absl::StrCat(verdict->broken.size(), " broken")) << "\n";
   }
   return verdict->broken.empty() ? 0 : kFailed;
 }
 
 int BackUpStore(const StoreCommandOptions& options, absl::Time now, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<BackupFacts> facts = BackUpState(DirectoryOf(options), options.file, now);
+  const absl::StatusOr<std::string> directory = DirectoryOf(options);
+  if (!directory.ok()) return Report(directory.status(), err);
+  const absl::StatusOr<BackupFacts> facts = BackUpState(*directory, options.file, now);
   if (!facts.ok()) return Report(facts.status(), err);
-  TellBackup(options, *facts, absl::StrCat("was made of ", DirectoryOf(options)), out);
+  TellBackup(options, *facts, absl::StrCat("was made of ", *directory), out);
   return 0;
 }
 
 int RestoreStore(const StoreCommandOptions& options, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<BackupFacts> facts = RestoreState(options.file, DirectoryOf(options));
+  const absl::StatusOr<std::string> directory = DirectoryOf(options);
+  if (!directory.ok()) return Report(directory.status(), err);
+  const absl::StatusOr<BackupFacts> facts = RestoreState(options.file, *directory);
   if (!facts.ok()) return Report(facts.status(), err);
-  TellBackup(options, *facts, absl::StrCat("was restored to ", DirectoryOf(options)), out);
+  TellBackup(options, *facts, absl::StrCat("was restored to ", *directory), out);
   return 0;
 }
 
 int CompactStore(const StoreCommandOptions& options, std::ostream& out, std::ostream& err) {
-  const std::string directory = DirectoryOf(options);
-  const absl::StatusOr<StateFacts> before = DescribeState(directory);
+  const absl::StatusOr<std::string> directory = DirectoryOf(options);
+  if (!directory.ok()) return Report(directory.status(), err);
+  const absl::StatusOr<StateFacts> before = DescribeState(*directory);
   if (!before.ok()) return Report(before.status(), err);
-  const absl::Status compacted = CompactRocksdbStore(absl::StrCat(directory, "/", kStoreFolder));
+  const absl::Status compacted = CompactRocksdbStore(absl::StrCat(*directory, "/", kStoreFolder));
   if (!compacted.ok()) return Report(compacted, err);
-  const absl::StatusOr<StateFacts> after = DescribeState(directory);
+  const absl::StatusOr<StateFacts> after = DescribeState(*directory);
   if (!after.ok()) return Report(after.status(), err);
   if (options.json) {
-    out << ShowJson(Json{{"state_dir", directory},
+    out << ShowJson(Json{{"state_dir", *directory},
                          {"disk_bytes_before", before->disk_bytes},
                          {"disk_bytes", after->disk_bytes}},
                     2)
         << "\n";
   } else {
-    out << "store in " << directory << ": " << ShowSize(before->disk_bytes) << " before, "
+    out << "store in " << *directory << ": " << ShowSize(before->disk_bytes) << " before, "
         << ShowSize(after->disk_bytes) << " now\n";
   }
   return 0;

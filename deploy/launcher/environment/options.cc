@@ -304,6 +304,8 @@ RunEnvironment ReadRunEnvironment() {
   return read;
 }
 
+std::string CoordinatorUsers() { return Variable("FARANDOLE_COORDINATOR_USERS"); }
+
 void AddMaxSlotsOption(CLI::App* command, uint32_t* max_slots) {
   command
       ->add_option("--max-slots", *max_slots,

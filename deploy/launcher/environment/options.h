@@ -111,6 +111,9 @@ struct RunEnvironment {
 
 RunEnvironment ReadRunEnvironment();
 
+// FARANDOLE_COORDINATOR_USERS, as CoordinatorAddress has it.
+std::string CoordinatorUsers();
+
 // OK, or INVALID_ARGUMENT: --cert and --key are not both there, or there is no --ca with them.
 absl::Status CheckCertificateOptions(const std::string& cert_file, const std::string& key_file,
                                      const std::string& ca_file);

@@ -82,11 +82,14 @@ struct Tls {
 
 // Where a coordinator is, and how this program proves that it may speak to it.
 struct Options {
-  // HOST:PORT, or unix:PATH.
+  // HOST:PORT.
   std::string address;
   TokenSource token;
   // None is for a coordinator on this host: elsewhere the token would travel in the clear.
   std::optional<Tls> tls;
+  // Without TLS: users of this host, besides root and this program's own, whose programs may have the coordinator's
+  // port. Names or numbers with commas between them, "*" for anyone; "": farandole.
+  std::string coordinator_users;
   // For how long a call is made again while the coordinator is away; 0: one attempt, which waits 10 s for its answer.
   std::chrono::milliseconds patience{10'000};
   // How often a Watch asks.
@@ -95,8 +98,8 @@ struct Options {
   int (*interrupted)() = nullptr;
 
   // Those that workers and `farandole run` use as well: FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE,
-  // FARANDOLE_CA_FILE, and with that FARANDOLE_CERT_FILE and FARANDOLE_KEY_FILE. INVALID_ARGUMENT: there is no
-  // FARANDOLE_COORDINATOR.
+  // FARANDOLE_CA_FILE, and with that FARANDOLE_CERT_FILE and FARANDOLE_KEY_FILE; FARANDOLE_COORDINATOR_USERS.
+  // INVALID_ARGUMENT: there is no FARANDOLE_COORDINATOR.
   static StatusOr<Options> FromEnvironment() {
     const auto variable = [](const char* name) {
       const char* const text = std::getenv(name);
@@ -111,6 +114,7 @@ struct Options {
     if (const std::string path = variable("FARANDOLE_TOKEN_FILE"); !path.empty()) {
       options.token = TokenSource::FromFile(path);
     }
+    options.coordinator_users = variable("FARANDOLE_COORDINATOR_USERS");
     if (const std::string path = variable("FARANDOLE_CA_FILE"); !path.empty()) {
       Tls& tls = options.tls.emplace();
       tls.ca_file = path;

@@ -117,7 +117,8 @@ func plainCause(text string) string {
 // tlsFault tells, by a handshake of its own, why the two sides did not understand each other; nil: not because of TLS.
 func (c *Client) tlsFault(ctx context.Context, told *status.Status) error {
 	address := c.options.Address
-	if strings.HasPrefix(address, "unix:") || strings.Contains(told.Message(), "connection refused") {
+	said := told.Message()
+	if strings.Contains(said, "connection refused") || strings.Contains(said, ownerSetting) {
 		return nil
 	}
 	ctx, stop := context.WithTimeout(ctx, probeLimit)

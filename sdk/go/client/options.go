@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"farandole.dev/go/internal/fault"
@@ -25,13 +24,16 @@ const (
 
 // Options say where a coordinator is and how this program proves that it may speak to it.
 type Options struct {
-	// Address is HOST:PORT, or unix:PATH.
+	// Address is HOST:PORT.
 	Address string
 	// Token gives the tenant's token to each call. The zero value sends none.
 	Token TokenSource
 	// TLS is nil for a coordinator that speaks none. Such a coordinator is on this host: New refuses other addresses,
 	// since the token would travel in the clear.
 	TLS *TLS
+	// CoordinatorUsers are, without TLS, users of this host, besides root and the program's own, whose programs may have
+	// the coordinator's port: names or numbers with commas between them, "*" for anyone, "" for farandole.
+	CoordinatorUsers string
 	// Patience is for how long a call tries again while the coordinator is away: 10 s if it is 0, and not at all if it is
 	// negative. The call's context ends it earlier.
 	Patience time.Duration
@@ -51,10 +53,10 @@ type TLS struct {
 }
 
 // FromEnvironment gives the options that workers and `farandole run` use as well: FARANDOLE_COORDINATOR,
-// FARANDOLE_TOKEN_FILE, FARANDOLE_CA_FILE, and with that FARANDOLE_CERT_FILE and FARANDOLE_KEY_FILE. ErrMismatch: there
-// is no FARANDOLE_COORDINATOR.
+// FARANDOLE_TOKEN_FILE, FARANDOLE_CA_FILE, and with that FARANDOLE_CERT_FILE and FARANDOLE_KEY_FILE;
+// FARANDOLE_COORDINATOR_USERS. ErrMismatch: there is no FARANDOLE_COORDINATOR.
 func FromEnvironment() (Options, error) {
-	options := Options{Address: os.Getenv("FARANDOLE_COORDINATOR")}
+	options := Options{Address: os.Getenv("FARANDOLE_COORDINATOR"), CoordinatorUsers: os.Getenv("FARANDOLE_COORDINATOR_USERS")}
 	if options.Address == "" {
 		return Options{}, mismatch("FARANDOLE_COORDINATOR is not set: it is HOST:PORT of the coordinator")
 	}
@@ -73,9 +75,6 @@ func mismatch(format string, values ...any) error {
 
 // isLocal tells whether an address is of this host.
 func isLocal(address string) bool {
-	if strings.HasPrefix(address, "unix:") {
-		return true
-	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -12,7 +13,9 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,8 +84,56 @@ func TestTLSProvesTheCoordinator(t *testing.T) {
 	requireError(t, err, client.ErrDenied, "coordinator "+plain.address+" does not speak TLS, and the authorities in "+certificate+" were given")
 	_, err = client.New(client.Options{Address: "10.1.2.3:7070"})
 	requireError(t, err, client.ErrMismatch, "10.1.2.3:7070", "the token would travel in the clear")
+	_, err = client.New(client.Options{Address: "unix:/run/coordinator", Token: client.Token("secret")})
+	requireError(t, err, client.ErrMismatch, "unix:/run/coordinator is no HOST:PORT")
 	_, err = client.New(client.Options{Address: "127.0.0.1:1", TLS: &client.TLS{CAFile: key}})
 	requireError(t, err, client.ErrMismatch, key, "holds no certificate")
+}
+
+func TestAnotherUsersProgramOnThePortGetsNoCall(t *testing.T) {
+	ctx := limited(t)
+	const nobody = "65534"
+	impostor := exec.Command(checkout(t, ".venv/bin/python"), checkout(t, "tests/integration/programs/impostor.py"), nobody, "0")
+	output, err := impostor.StdoutPipe()
+	if err == nil {
+		err = impostor.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = impostor.Process.Kill()
+		_ = impostor.Wait()
+	}()
+	lines := bufio.NewScanner(output)
+	lines.Scan()
+	port := strings.TrimPrefix(lines.Text(), "port ")
+	options := client.Options{Address: "127.0.0.1:" + port, Token: client.Token("farandole_token"), Patience: -1}
+	refused, err := client.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = refused.Jobs(ctx)
+	_ = refused.Close()
+	requireError(t, err, client.ErrUnavailable, "port "+port+" of this host belongs to a program of user nobody ("+nobody+"), not of root", "nothing was sent to it")
+	for lines.Text() != "ended" {
+		if !lines.Scan() || strings.HasPrefix(lines.Text(), "frame") {
+			t.Fatalf("before it was trusted the impostor got %q", lines.Text())
+		}
+	}
+	// The same program gets the call of those who trust its user.
+	options.CoordinatorUsers = "root," + nobody
+	believing, err := client.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer believing.Close()
+	_, _ = believing.Jobs(ctx)
+	for lines.Text() != "frame 1" {
+		if !lines.Scan() {
+			t.Fatal("the impostor that was trusted got no call")
+		}
+	}
 }
 
 func TestACertificateStandsForAToken(t *testing.T) {

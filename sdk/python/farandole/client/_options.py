@@ -71,14 +71,16 @@ class Environment:
     address: str
     token: Optional[TokenSource]
     tls: Optional[TLS]
+    coordinator_users: str
 
     @classmethod
     def read(cls) -> "Environment":
         """FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE, FARANDOLE_CA_FILE, and with that FARANDOLE_CERT_FILE and
-        FARANDOLE_KEY_FILE. InvalidRequest: the first one is not set."""
+        FARANDOLE_KEY_FILE; FARANDOLE_COORDINATOR_USERS. InvalidRequest: the first one is not set."""
         address = os.environ.get("FARANDOLE_COORDINATOR", "")
         if not address:
             raise InvalidRequest("FARANDOLE_COORDINATOR is not set: it is HOST:PORT of the coordinator")
         token, authorities = os.environ.get("FARANDOLE_TOKEN_FILE"), os.environ.get("FARANDOLE_CA_FILE")
         own = [os.environ.get(name, "") for name in ("FARANDOLE_CERT_FILE", "FARANDOLE_KEY_FILE")]
-        return cls(address, TokenSource.file(token) if token else None, TLS(authorities, *own) if authorities else None)
+        source, tls = TokenSource.file(token) if token else None, TLS(authorities, *own) if authorities else None
+        return cls(address, source, tls, os.environ.get("FARANDOLE_COORDINATOR_USERS", ""))

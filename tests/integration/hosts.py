@@ -202,6 +202,10 @@ class Namespaces:
         """Takes a host off the network: nothing comes through any more, without an error at either end."""
         _ip("link", "set", f"{self.tag}v{index}", "down")
 
+    def put_back(self, index: int) -> None:
+        """Takes a cut_off back."""
+        _ip("link", "set", f"{self.tag}v{index}", "up")
+
     def cut(self, one: int, other: "int | None") -> None:
         """Lets nothing through between two hosts, or between a host and this machine (None), without an error at either
         end: each takes the other to be at an unused address of the link."""

@@ -4,6 +4,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 from typing import Callable, Iterator, List
 
 import harness
@@ -205,6 +206,31 @@ def test_a_shells_job_control_and_keys_reach_the_workers(terminal: Callable[...,
     screen.expect(with_text("got SIGINT", f"code {128 + signal.SIGINT}"))
     screen.type("exit\n")
     screen.end(0)
+
+
+def test_a_job_that_is_suspended_for_longer_than_the_stall_limit_goes_on(
+    terminal: Callable[..., Terminal], tmp_path: pathlib.Path
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    late = [sys.executable, str(pathlib.Path(__file__).parent / "programs" / "late.py"), str(gate)]
+    shell = terminal("bash", "--norc", "--noprofile", "-i", PS1="ready> ")
+    shell.expect(with_text("ready>"))
+    shell.type(" ".join([*RUN, "-np", "2", "--stall-check-shutdown-time-seconds", "3", *late]) + "\n")
+    shell.expect(with_text("waits"))
+    shell.type("\x1a")
+    shell.expect(with_text("Stopped"))
+    threading.Event().wait(5)
+    shell.type("fg\n")
+    # Longer than between two looks for a stall.
+    threading.Event().wait(1)
+    gate.let_through(1)
+    shell.expect(with_text("[0] done", "[1] done"))
+    gate.close()
+    shell.expect(lambda lines: lines[-1].endswith("ready>"))
+    shell.type("echo code $?\n")
+    shell.expect(with_text("code 0"))
+    shell.type("exit 0\n")
+    shell.end(0)
 
 
 def test_a_prompt_is_shown_before_its_answer_whatever_the_input_is(

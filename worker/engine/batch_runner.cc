@@ -1,6 +1,7 @@
 #include "worker/engine/batch_runner.h"
 
 #include <algorithm>
+#include <new>
 #include <numeric>
 #include <utility>
 
@@ -9,6 +10,9 @@
 
 namespace farandole {
 namespace {
+
+// Of a collective: no machine has that.
+constexpr int64_t kMostBytes = int64_t{1} << 46;
 
 // Neighbours in memory, as tensors in an arena are, become one.
 void AddFragment(const Fragment& fragment, int64_t element_bytes, absl::InlinedVector<Fragment, 2>* fragments) {
@@ -85,7 +89,7 @@ absl::Status BatchRunner::Start(const Entry& entry) {
   if (traits.has_root && traits.has_own_rows) return StartRowsOfRoot(entry);
   if (entry.op == OpType::kAllgather && (entry.flags & kRowsAreEmpty) == 0)
     collective_.count = std::accumulate(counts_.begin(), counts_.end(), int64_t{0});
-  AddTensors(entry);
+  if (absl::Status added = AddTensors(entry); !added.ok()) return added;
   if (entry.op == OpType::kReducescatter && !*joins) AddByPosition(element_bytes);
   collective_.fragments = fragments_;
   if (collective_.count == 0) return absl::OkStatus();
@@ -94,14 +98,12 @@ absl::Status BatchRunner::Start(const Entry& entry) {
 }
 
 // Adds the tensors of all submissions in the order of the items. Those of a reducescatter only count: AddByPosition.
-void BatchRunner::AddTensors(const Entry& entry) {
+absl::Status BatchRunner::AddTensors(const Entry& entry) {
   const int64_t element_bytes = static_cast<int64_t>(SizeOf(entry.dtype));
   for (size_t item = 0; item < entry.items.size(); ++item) {
     Submission* submission = submissions_[item];
-    if (entry.op == OpType::kAllgather) {
-      if (submission != nullptr) AddGathered(entry, submission);
-      break;
-    }
+    if (entry.op == OpType::kAllgather)
+      return submission == nullptr ? absl::OkStatus() : AddGathered(entry, submission);
     collective_.count += entry.items[item].count;
     if (submission == nullptr) continue;
     bytes_.fetch_add(submission->bytes());
@@ -118,23 +120,28 @@ void BatchRunner::AddTensors(const Entry& entry) {
       }
     }
   }
+  return absl::OkStatus();
 }
 
 // Adds the input and the output of an allgather's only submission.
-void BatchRunner::AddGathered(const Entry& entry, Submission* submission) {
+absl::Status BatchRunner::AddGathered(const Entry& entry, Submission* submission) {
   bytes_.fetch_add(submission->bytes());
   const int64_t row = (entry.flags & kRowsAreEmpty) != 0 ? 1 : submission->row_elements();
   for (int64_t count : counts_) submission->rows_by_position.push_back(count / row);
   submission->result_bytes = collective_.count * static_cast<int64_t>(SizeOf(entry.dtype));
-  char* const result = AllocateResult(submission);
+  const absl::StatusOr<char*> result = AllocateResult(submission);
+  if (!result.ok()) return result.status();
   const void* input = submission->fragments.empty() ? nullptr : submission->fragments[0].input;
-  fragments_.push_back({input, result, submission->count});
+  fragments_.push_back({input, *result, submission->count});
+  return absl::OkStatus();
 }
 
-char* BatchRunner::AllocateResult(Submission* submission) {
+absl::StatusOr<char*> BatchRunner::AllocateResult(Submission* submission) {
   if (submission->gpu == nullptr) {
-    submission->result.reset(new char[submission->result_bytes]);
-    return submission->result.get();
+    submission->result.reset(new (std::nothrow) char[submission->result_bytes]);
+    if (submission->result != nullptr) return submission->result.get();
+    return absl::ResourceExhaustedError(absl::StrCat(who_, " has no memory for the ", submission->result_bytes,
+                                                     " bytes of the result of '", submission->name, "'"));
   }
   // There the operation does it, in its stream.
   gpu_batch_.result_bytes = static_cast<size_t>(submission->result_bytes);
@@ -193,11 +200,27 @@ absl::Status BatchRunner::StartRowExchange() {
   return StartOperation();
 }
 
+// The others' numbers of rows have come over the network, where somebody may have changed them.
+absl::Status BatchRunner::CheckReceivedRows(const Entry& entry) const {
+  const int64_t row_bytes = std::max<int64_t>(1, entry.items[0].count * static_cast<int64_t>(SizeOf(entry.dtype)));
+  int64_t left = kMostBytes / row_bytes;
+  for (size_t position = 0; position < ranks_.size(); ++position) {
+    const int64_t rows = received_rows_[position];
+    if (rows < 0 || rows > left) {
+      return absl::InternalError(absl::StrCat("rank ", ranks_[position], " says that it has ", rows, " rows of ",
+                                              row_bytes, " bytes for ", who_, " in an alltoall"));
+    }
+    left -= rows;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BatchRunner::StartRows(const Entry& entry) {
   exchanges_rows_ = false;
   operation_.reset();
   fragments_.clear();
   const int64_t row = entry.items[0].count;
+  if (absl::Status valid = CheckReceivedRows(entry); !valid.ok()) return valid;
   for (size_t position = 0; position < ranks_.size(); ++position) {
     sent_counts_[position] = sent_rows_[position] * row;
     counts_[position] = received_rows_[position] * row;
@@ -239,9 +262,10 @@ absl::Status BatchRunner::MoveRows(const Entry& entry) {
   Submission* submission = submissions_[0];
   if (submission != nullptr) {
     submission->result_bytes = received * static_cast<int64_t>(SizeOf(entry.dtype));
-    char* const result = AllocateResult(submission);
+    const absl::StatusOr<char*> result = AllocateResult(submission);
+    if (!result.ok()) return result.status();
     const void* input = submission->fragments.empty() ? nullptr : submission->fragments[0].input;
-    fragments_.push_back({input, result, sent});
+    fragments_.push_back({input, *result, sent});
   }
   collective_.op = OpType::kAlltoall;
   collective_.dtype = entry.dtype;

@@ -48,15 +48,16 @@ class BatchRunner {
   absl::Status Start(const Entry& entry);
   // Whether this rank has joined, and so has no submissions for the batch.
   absl::StatusOr<bool> JoinsIn(const Entry& entry) const;
-  void AddTensors(const Entry& entry);
+  absl::Status AddTensors(const Entry& entry);
   void AddByPosition(int64_t element_bytes);
-  void AddGathered(const Entry& entry, Submission* submission);
+  absl::Status AddGathered(const Entry& entry, Submission* submission);
   // Memory for the submission's `result_bytes`, where its tensors are.
-  char* AllocateResult(Submission* submission);
+  absl::StatusOr<char*> AllocateResult(Submission* submission);
   absl::Status PrepareGpuBatch(const Entry& entry);
   absl::Status StartOperation();
   // Alltoall: first the ranks tell each other how many rows they get, then the rows are moved.
   absl::Status StartRowExchange();
+  absl::Status CheckReceivedRows(const Entry& entry) const;
   absl::Status StartRows(const Entry& entry);
   // Gather, scatter: an alltoall in which only the root receives, or sends. The order has the counts already.
   absl::Status StartRowsOfRoot(const Entry& entry);

@@ -8,6 +8,7 @@
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
+#include "base/text/utf8_text.h"
 #include "checkpoint/manifest.h"
 
 namespace farandole {
@@ -17,16 +18,21 @@ namespace {
 // At a token for a checkpoint, where other jobs write into the same directory.
 constexpr int kMostAttempts = 8;
 
-// Removes a file that the catalogue does not name any more, if it is in the directory of `written`, which took its
-// place: the catalogue has what workers of the job's earlier runs, perhaps other users', said, and must not lead this
-// process to files elsewhere. A file that is not removed stays and does no harm.
-void RemoveReplaced(const std::string& replaced, const std::string& written) {
-  const std::filesystem::path old_path(replaced), new_path(written);
+// Removes a file that the catalogue does not name any more, if it is in the directory of the checkpoint that took its
+// place, and its manifest says that it is of the same job, name and step. The catalogue has what workers of the job's
+// earlier runs, perhaps other users', said, and must not lead this process to other files. A file that is not removed
+// stays and does no harm.
+void RemoveReplaced(const std::string& replaced, const std::string& job, const v1::Checkpoint& by) {
+  const std::filesystem::path old_path(replaced), new_path(by.path());
   std::error_code error;
   const bool is_beside = std::filesystem::equivalent(old_path.parent_path(), new_path.parent_path(), error);
   if (error || !is_beside || old_path.filename() == new_path.filename()) return;
   // By the name of the directory that this process has written to itself: the other one may be a link that changes.
   const std::string path = (new_path.parent_path() / old_path.filename()).string();
+  const absl::StatusOr<Manifest> manifest = ReadManifest(ManifestPath(path));
+  const bool is_it = manifest.ok() && manifest->job == job && manifest->checkpoint.name() == by.name() &&
+                     manifest->checkpoint.step() == by.step();
+  if (!is_it) return;
   unlink(path.c_str());
   unlink(ManifestPath(path).c_str());
 }
@@ -77,6 +83,7 @@ absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory
     return absl::FailedPreconditionError(absl::StrCat("checkpoint ", name, " of step ", step,
                                                       ": another is being written: ", writer_->temporary_path()));
   }
+  if (absl::Status status = CheckUtf8("the checkpoint's name", name); !status.ok()) return status;
   wanted_ = link_ == nullptr ? 0 : link_->checkpoint_wish().wanted();
   absl::StatusOr<uint64_t> greatest = CheckpointWriter::GreatestToken(std::string(directory));
   if (!greatest.ok()) return TellFailure(greatest.status());
@@ -92,6 +99,10 @@ absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory
       continue;
     }
     if (!writer.ok()) return TellFailure(writer.status());
+    if (link_ != nullptr) {
+      absl::Status status = CheckUtf8("the checkpoint's path", writer->final_path());
+      if (!status.ok()) return TellFailure(status);
+    }
     writer_ = *std::move(writer);
     return writer_->temporary_path();
   }
@@ -104,7 +115,7 @@ absl::StatusOr<std::string> CheckpointSession::Commit() {
   absl::StatusOr<v1::Checkpoint> finished = writer.Finish(job_, epoch_);
   if (!finished.ok()) return TellFailure(finished.status());
   if (link_ == nullptr) {
-    for (const std::string& path : replaced_) RemoveReplaced(path, finished->path());
+    for (const std::string& path : replaced_) RemoveReplaced(path, job_, *finished);
     return finished->path();
   }
   v1::CommitCheckpointRequest request;
@@ -115,7 +126,7 @@ absl::StatusOr<std::string> CheckpointSession::Commit() {
   absl::StatusOr<v1::CommitCheckpointResponse> committed = link_->conversation().CommitCheckpoint(request);
   if (!committed.ok()) return Settle(std::move(request), committed.status(), &writer);
   link_->checkpoint_wish().Forget(wanted_);
-  RemoveReplaced(committed->replaced_path(), writer.final_path());
+  RemoveReplaced(committed->replaced_path(), job_, request.checkpoint());
   return committed->checkpoint().path();
 }
 
@@ -158,6 +169,7 @@ void CheckpointSession::Abandon() {
 
 absl::StatusOr<v1::Checkpoint> CheckpointSession::Find(const std::string& directory, absl::string_view name,
                                                        int64_t step) {
+  if (absl::Status status = CheckUtf8("the checkpoint's name", name); !status.ok()) return status;
   if (link_ == nullptr) {
     absl::StatusOr<Manifest> manifest = FindManifest(directory, name, step);
     if (!manifest.ok()) return manifest.status();

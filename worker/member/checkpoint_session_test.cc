@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "checkpoint/gate.h"
@@ -163,6 +164,17 @@ TEST_F(CheckpointSessionTest, ACommitWhoseAnswerWasLostIsFoundInTheCatalogueWhat
   }
 }
 
+TEST_F(CheckpointSessionTest, APathThatMessagesCannotHoldIsRefusedAndNoFileIsLeft) {
+  const std::string directory = directory_ + "/gr\xF6\xDF";
+  const absl::Status refused = session_->Begin(directory, "m", 1, "bin", /*replace=*/false).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), "/gr\\xf6\\xdf/m-step-")) << refused;
+  EXPECT_TRUE(std::filesystem::is_empty(directory));
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->Begin(directory_, "gr\xF6\xDF", 1, "bin", false).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->Find(directory_, "gr\xF6\xDF", -1).status()));
+  EXPECT_TRUE(Save().ok());
+}
+
 TEST_F(CheckpointSessionTest, ACommitThatIsCarriedOutAndAnsweredByAnErrorIsFoundInTheCatalogue) {
   std::vector<std::string> committed;
   for (const grpc::StatusCode code : Codes()) {
@@ -210,6 +222,7 @@ TEST_F(CheckpointSessionTest, WithoutAWordOfTheCatalogueTheFileStaysAndIsNamed) 
   const size_t kept = OnDisk().size();
   const absl::StatusOr<std::string> temporary = session_->Begin(directory_, "model", ++step_, "pt", false);
   ASSERT_TRUE(temporary.ok()) << temporary.status();
+  std::ofstream(*temporary) << "weights";
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     gate_ = std::make_unique<CheckpointGate>("default", "mnist");
@@ -239,7 +252,7 @@ TEST_F(CheckpointSessionTest, AWriterThatANewerOneHasFencedRemovesItsFile) {
 
 // Another job, which has another coordinator, writes the same name and step at the same time.
 TEST_F(CheckpointSessionTest, ATokenThatAnotherJobsFileHasIsPassedOver) {
-  const std::string theirs = directory_ + "/.model-step-00000001.t1.pt.feedfeedfeedfeed.partial";
+  const std::string theirs = directory_ + "/.model-step-00000001.t1.feedfeedfeedfeed.partial.pt";
   // It comes after this writer has looked for the greatest token on disk.
   on_begin_ = [&] { std::ofstream(theirs) << "half of theirs"; };
   const absl::StatusOr<std::string> first = Save();
@@ -257,6 +270,7 @@ TEST_F(CheckpointSessionTest, WithoutACoordinatorAWriterReplacesOnlyWhatItWasGra
     for (CheckpointSession* const session : {&one, &other}) {
       const absl::StatusOr<std::string> temporary = session->Begin(directory_, "model", 1, "pt", replace);
       ASSERT_TRUE(temporary.ok()) << temporary.status();
+      std::ofstream(*temporary) << "weights";
     }
     const absl::StatusOr<std::string> first = one.Commit();
     const absl::StatusOr<std::string> second = other.Commit();
@@ -267,17 +281,19 @@ TEST_F(CheckpointSessionTest, WithoutACoordinatorAWriterReplacesOnlyWhatItWasGra
 }
 
 // The catalogue has what others have told the coordinator: a worker of an earlier run may have committed any path.
-TEST_F(CheckpointSessionTest, AReplacedFileGoesOnlyFromTheDirectoryOfItsSuccessor) {
+TEST_F(CheckpointSessionTest, AReplacedFileGoesOnlyFromTheDirectoryOfItsSuccessorAndIfItIsOfTheSameJob) {
   const std::string elsewhere = directory_ + "/elsewhere";
   std::filesystem::create_directory(elsewhere);
   std::filesystem::create_directory_symlink(directory_, directory_ + "/link");
-  // As the catalogue names the file that is replaced, and whether that goes.
-  const std::vector<std::pair<std::string, bool>> cases = {{elsewhere, false},
-                                                           {directory_ + "/gone", false},
-                                                           {directory_, true},
-                                                           {directory_ + "/link", true},
-                                                           {elsewhere + "/..", true}};
-  for (const auto& [named, goes] : cases) {
+  // As the catalogue names the file that is replaced, the job of its manifest, and whether it goes.
+  struct Case {
+    std::string named, job;
+    bool goes;
+  };
+  const std::vector<Case> cases = {{elsewhere, "mnist", false},        {directory_ + "/gone", "mnist", false},
+                                   {directory_, "mnist", true},        {directory_ + "/link", "mnist", true},
+                                   {elsewhere + "/..", "mnist", true}, {directory_, "another", false}};
+  for (const auto& [named, job, goes] : cases) {
     const int64_t step = ++step_;
     std::string file;
     {
@@ -302,7 +318,14 @@ TEST_F(CheckpointSessionTest, AReplacedFileGoesOnlyFromTheDirectoryOfItsSuccesso
       ASSERT_TRUE(committed.ok()) << committed.status();
     }
     const std::string path = absl::StrCat(std::filesystem::exists(named) ? named : directory_, "/", file);
-    for (const std::string& made : {path, ManifestPath(path)}) std::ofstream(made) << "somebody's";
+    std::ofstream(path) << "somebody's";
+    Manifest manifest;
+    manifest.job = job;
+    manifest.checkpoint.set_name("model");
+    manifest.checkpoint.set_step(step);
+    manifest.checkpoint.set_sha256(std::string(32, 's'));
+    manifest.checkpoint.set_path(path);
+    ASSERT_TRUE(WriteManifest(manifest, path + ".tmp").ok());
     --step_;
     const absl::StatusOr<std::string> written = Save(/*replace=*/true);
     ASSERT_TRUE(written.ok()) << written.status();

@@ -171,12 +171,13 @@ void CoordinatorLink::OnTick() {
   SendHeartbeat(now);
   reports_->OnTick(beat_);
   if (verdict_ns_ != 0 && now > verdict_ns_) engine_->Abort(verdict_);
+  pauses_.OnTick(now);
   WatchForStall(now);
   WatchGpu(now);
 }
 
 void CoordinatorLink::WatchForStall(int64_t now_ns) {
-  const int64_t age_ns = engine_->table().OldestPendingAge(now_ns);
+  const int64_t age_ns = pauses_.Ran(engine_->table().OldestPendingAge(now_ns), now_ns);
   if (stalls_.IsReportDue(age_ns, now_ns)) SendStallReport(0);
   if (const absl::Status status = stalls_.CheckLimit(age_ns, who_[rank_]); !status.ok()) engine_->Abort(status);
 }
@@ -188,7 +189,7 @@ void CoordinatorLink::WatchGpu(int64_t now_ns) {
     message.mutable_gpu_status()->set_epoch(epoch_.number());
     conversation_->Send(std::move(message));
   }
-  if (const absl::Status status = gpu_health_.Look(now_ns); !status.ok()) engine_->Abort(status);
+  if (const absl::Status status = gpu_health_.Look(now_ns, pauses_); !status.ok()) engine_->Abort(status);
 }
 
 // While the ranks connect, each speaks for itself.

@@ -10,6 +10,7 @@
 #include "base/secrets/secrets.h"
 #include "base/sha256.h"
 #include "base/steady_time.h"
+#include "base/text/utf8_text.h"
 #include "base/version.h"
 #include "worker/control/coordinator_client.h"
 #include "worker/core/clock.h"
@@ -23,6 +24,24 @@ namespace {
 v1::DeviceKind DeviceOf(const Submission& submission) {
   if (submission.gpu == nullptr) return v1::DEVICE_KIND_CPU;
   return submission.ready.is_captured() ? v1::DEVICE_KIND_CUDA_GRAPH : v1::DEVICE_KIND_CUDA;
+}
+
+// Where the coordinator is, and what is said while it is away.
+CoordinatorClientOptions ClientOptionsOf(const WorkerOptions& options) {
+  CoordinatorClientOptions client;
+  client.address = options.coordinator;
+  client.token = options.token;
+  client.token_origin = options.token_file;
+  client.tls_ca_pem = options.ca_pem;
+  client.tls_ca_origin = options.ca_file;
+  client.tls_cert_pem = options.certificate.certificate_pem;
+  client.tls_key_pem = options.certificate.key_pem;
+  client.tls_cert_file = options.cert_file;
+  client.coordinator_users = options.coordinator_users;
+  client.give_up_after = options.outage_limit;
+  const WorkerLog log(options.log_level, options.log_format, options.job);
+  client.on_unreached = [log](const std::string& sentence) { log.Write(LogLevel::kWarning, -1, sentence); };
+  return client;
 }
 
 // The request's tensors, or all of the call that it begins.
@@ -115,25 +134,14 @@ absl::StatusOr<std::unique_ptr<CoordinatorLink>> CoordinatorLink::Join(const Wor
   own.secret = SecureRandomBytes(kWorkerSecretBytes);
   member.set_incarnation(IncarnationOfSecret(own.secret));
   member.set_host_id(HostIdentity(options.host_id));
-  member.set_hostname(HostName());
+  member.set_hostname(ReplaceInvalidUtf8(HostName()));
   member.set_pid(getpid());
   for (const std::string& endpoint : endpoints) member.add_endpoints(endpoint);
   member.set_local_slot(options.local_slot);
   member.set_gpu_transport(FindGpuTransport(options.nccl_library, options.nccl_blocks).value_or(""));
-  CoordinatorClientOptions client;
-  client.address = options.coordinator;
-  client.token = options.token;
-  client.token_origin = options.token_file;
-  client.tls_ca_pem = options.ca_pem;
-  client.tls_ca_origin = options.ca_file;
-  client.tls_cert_pem = options.certificate.certificate_pem;
-  client.tls_key_pem = options.certificate.key_pem;
-  client.tls_cert_file = options.cert_file;
-  client.give_up_after = options.outage_limit;
+  CoordinatorClientOptions client = ClientOptionsOf(options);
   client.join_patience = lineage.patience;
   client.is_interrupted = std::move(interrupted);
-  const WorkerLog log(options.log_level, options.log_format, options.job);
-  client.on_unreached = [log](const std::string& sentence) { log.Write(LogLevel::kWarning, -1, sentence); };
   return JoinOver(options, own, member, [&client](v1::JoinRequest join, Conversation::Callbacks callbacks) {
     return CoordinatorClient::Start(std::move(client), std::move(join), kLongestTick, std::move(callbacks));
   });
@@ -260,6 +268,7 @@ void CoordinatorLink::Connect(Engine* engine, ReadyChannel* channel, GpuCollecti
                               HostMeasures::ReadSending sending, const LastingParts& lasting) {
   std::lock_guard<std::mutex> lock(mutex_);
   pulses_.Start(conversation_->NowNs());
+  pauses_.OnTick(conversation_->NowNs());  // a pause may begin before the first tick
   measures_.Start(pulses_.first(), pulses_.end(), conversation_->NowNs(), std::move(sending), lasting.sections);
   channel_ = channel;
   if (gpus != nullptr) {

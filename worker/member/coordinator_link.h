@@ -21,6 +21,7 @@
 #include "worker/core/hosts.h"
 #include "worker/core/lineage.h"
 #include "worker/core/log.h"
+#include "worker/core/pauses.h"
 #include "worker/device/nccl/gpu_collectives.h"
 #include "worker/engine/engine.h"
 #include "worker/launch/options.h"
@@ -158,6 +159,7 @@ class CoordinatorLink final : public ControlLink {
   // Control thread only, once connected.
   HostPulses pulses_;
   HostMeasures measures_;
+  Pauses pauses_;
   GpuHealth gpu_health_;
   const WitnessSources sources_;
   StallReporter stalls_;

@@ -37,39 +37,40 @@ void GpuHealth::Stop() {
   source_.reset();
 }
 
-absl::Status GpuHealth::Look(int64_t now_ns) {
+absl::Status GpuHealth::Look(int64_t now_ns, const Pauses& pauses) {
   if (!source_.has_value() || !source_->is_used()) return absl::OkStatus();
   if (const auto warning = source_->take_warning(); warning.has_value()) say_(LogLevel::kWarning, *warning);
   if (lookout_ == nullptr) lookout_ = std::make_unique<GpuLookout>(source_->look);
   const GpuLookout::Answer answer = lookout_->Ask(now_ns);
-  if (IsWarningDue(answer.silent_ns, limits_.warning_ns, &warned_driver_ns_)) {
+  const int64_t silent_ns = pauses.Ran(answer.silent_ns, now_ns);
+  if (IsWarningDue(silent_ns, limits_.warning_ns, &warned_driver_ns_)) {
     say_(LogLevel::kWarning,
-         absl::StrCat("the driver of the GPU of ", who_, " has not answered for ", answer.silent_ns / kSecondNs, " s"));
+         absl::StrCat("the driver of the GPU of ", who_, " has not answered for ", silent_ns / kSecondNs, " s"));
   }
   if (!answer.late.has_value()) return absl::OkStatus();
   const absl::StatusOr<GpuWatch::Late>& late = *answer.late;
-  if (late.ok()) return Judge(*late);
+  if (late.ok()) return Judge(*late, pauses.Ran(late->age_ns, now_ns));
   return absl::Status(late.status().code(),
                       absl::StrCat("the GPU of ", who_, " has failed: ", late.status().message()));
 }
 
-absl::Status GpuHealth::Judge(const GpuWatch::Late& late) {
-  if (late.age_ns <= limits_.warning_ns) {
+absl::Status GpuHealth::Judge(const GpuWatch::Late& late, int64_t age_ns) {
+  if (age_ns <= limits_.warning_ns) {
     warned_work_ns_ = 0;
     return absl::OkStatus();
   }
   const std::string sentence =
-      absl::StrCat(late.label, " is on the GPU of ", who_, " for ", late.age_ns / kSecondNs, " s; ",
+      absl::StrCat(late.label, " is on the GPU of ", who_, " for ", age_ns / kSecondNs, " s; ",
                    late.is_computed ? "its tensors are there, and it waits for peers"
                                     : "this worker's own kernels have not computed its tensors yet");
   // The ranks that wait all say the same, so the first of them speaks; a late rank speaks for itself.
   const bool tells = late.is_first || !late.is_computed;
-  if (tells && IsWarningDue(late.age_ns, limits_.warning_ns, &warned_work_ns_)) {
+  if (tells && IsWarningDue(age_ns, limits_.warning_ns, &warned_work_ns_)) {
     say_(LogLevel::kWarning, sentence);
     // NCCL forgets it once the epoch has ended.
     nccl_ras_.Ask(say_);
   }
-  if (limits_.stall_ns == 0 || late.age_ns <= limits_.stall_ns) return absl::OkStatus();
+  if (limits_.stall_ns == 0 || age_ns <= limits_.stall_ns) return absl::OkStatus();
   return absl::DeadlineExceededError(
       absl::StrCat(sentence, ", and ", limits_.stall_ns / kSecondNs, " s is the most (FARANDOLE_STALL_LIMIT_MS)"));
 }

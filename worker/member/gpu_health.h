@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "farandole/v1/worker.pb.h"
 #include "worker/core/log.h"
+#include "worker/core/pauses.h"
 #include "worker/device/gpu_lookout.h"
 #include "worker/device/gpu_meter.h"
 #include "worker/device/gpu_watch.h"
@@ -45,15 +46,16 @@ class GpuHealth {
   // Waits until the GPU's driver has answered; nothing is asked afterwards.
   void Stop();
 
-  // Looks once. The error that the epoch is to end with, if there is one:
+  // Looks once; `pauses`: of this process. The error that the epoch is to end with, if there is one:
   //   INTERNAL           the GPU says that something has failed on it
   //   DEADLINE_EXCEEDED  work has been there for longer than the stall limit
-  absl::Status Look(int64_t now_ns);
+  absl::Status Look(int64_t now_ns, const Pauses& pauses);
   // A status to send, if there is news. Without a GPU, withdraws the last sample: the state of the GPU is unknown.
   std::optional<v1::GpuStatus> TakeStatus(int64_t now_ns);
 
  private:
-  absl::Status Judge(const GpuWatch::Late& late);
+  // `age_ns`: as late.age_ns, without pauses.
+  absl::Status Judge(const GpuWatch::Late& late, int64_t age_ns);
 
   const Limits limits_;
   NcclRas nccl_ras_;

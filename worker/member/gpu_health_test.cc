@@ -33,8 +33,8 @@ class GpuHealthTest : public ::testing::Test {
       before = looks_;
     }
     // Two looks from now, one has begun after `late` was set. While one is going on, the answer is without findings.
-    absl::Status status = health_.Look(now_ns);
-    while (status.ok() && Looks() < before + 3) status = health_.Look(now_ns);
+    absl::Status status = health_.Look(now_ns, pauses_);
+    while (status.ok() && Looks() < before + 3) status = health_.Look(now_ns, pauses_);
     return status;
   }
   int Looks() {
@@ -49,6 +49,7 @@ class GpuHealthTest : public ::testing::Test {
   std::mutex mutex_;
   int looks_ = 0;
   absl::StatusOr<GpuWatch::Late> late_ = GpuWatch::Late();
+  Pauses pauses_;
   GpuHealth health_;
 };
 
@@ -59,7 +60,7 @@ GpuWatch::Late Late(int64_t age_ns, bool is_first, bool is_computed) {
 TEST_F(GpuHealthTest, AnUnusedGpuIsLeftAlone) {
   is_used_ = false;
   sample_ = GpuMeter::Sample();
-  EXPECT_TRUE(health_.Look(kS).ok());
+  EXPECT_TRUE(health_.Look(kS, pauses_).ok());
   EXPECT_FALSE(health_.TakeStatus(kS).has_value());
   EXPECT_EQ(Looks(), 0);
 }
@@ -87,6 +88,13 @@ TEST_F(GpuHealthTest, OfTheRanksThatWaitOnlyTheFirstSpeaks) {
   EXPECT_NE(said_[0].find("this worker's own kernels have not computed its tensors yet"), std::string::npos);
 }
 
+TEST_F(GpuHealthTest, TimeInWhichThisProcessWasStoppedDoesNotCount) {
+  pauses_.OnTick(kS);
+  pauses_.OnTick(1001 * kS);
+  EXPECT_TRUE(See(Late(1000 * kS, true, true), 1001 * kS).ok());
+  EXPECT_EQ(said_, std::vector<std::string>{});
+}
+
 TEST_F(GpuHealthTest, AFailureOfTheGpuEndsTheEpoch) {
   EXPECT_EQ(See(absl::InternalError("an illegal address"), kS),
             absl::InternalError("the GPU of rank 1 has failed: an illegal address"));
@@ -94,7 +102,7 @@ TEST_F(GpuHealthTest, AFailureOfTheGpuEndsTheEpoch) {
 
 TEST_F(GpuHealthTest, ItsOwnWarningsAreSaid) {
   warning_ = "it is hot";
-  EXPECT_TRUE(health_.Look(kS).ok());
+  EXPECT_TRUE(health_.Look(kS, pauses_).ok());
   EXPECT_EQ(said_, std::vector<std::string>{"it is hot"});
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/sha256.h"
 #include "base/steady_time.h"
+#include "base/text/utf8_text.h"
 #include "base/usable_cores.h"
 #include "worker/collectives/start_collective.h"
 #include "worker/control/coordinator_channel.h"
@@ -266,10 +267,8 @@ void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {
 }
 
 void Worker::Fail(const std::string& words) {
-  size_t bytes = std::min(words.size(), kMostFailureBytes);
-  // Not within a character.
-  while (bytes < words.size() && bytes > 0 && (words[bytes] & 0xC0) == 0x80) --bytes;
-  const std::string failure = bytes == 0 ? "it does not say how" : words.substr(0, bytes);
+  const std::string valid = ReplaceInvalidUtf8(words);
+  const std::string failure = valid.empty() ? "it does not say how" : std::string(CutUtf8(valid, kMostFailureBytes));
   {
     const std::lock_guard<std::mutex> lock(failure_mutex_);
     if (failure_.empty()) failure_ = failure;

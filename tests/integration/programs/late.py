@@ -11,6 +11,7 @@ def main() -> None:
     hvd.init()
     hvd.allreduce(np.ones(2), name="before")
     if hvd.rank() == 1:
+        print("waits", flush=True)
         wait_at(sys.argv[1])
     assert hvd.allreduce(np.ones(2), op=hvd.Sum, name="late")[0] == 2
     assert hvd.allreduce(np.ones(2), op=hvd.Sum, name="after")[0] == 2

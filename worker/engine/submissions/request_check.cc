@@ -9,6 +9,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/text/plain_text.h"
+#include "base/text/utf8_text.h"
 #include "worker/device/nccl/nccl_reduction.h"
 #include "worker/order/ready_channel.h"
 
@@ -61,8 +63,9 @@ std::string WithArticle(absl::string_view noun) {
 absl::Status CheckName(absl::string_view name, const Request& request) {
   if (name.size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a tensor's name has ", name.size(), " bytes, at most ",
-                                                   kMaxNameBytes, " are allowed: ", name.substr(0, 64), "..."));
+                                                   kMaxNameBytes, " are allowed: ", Plain(name, 64)));
   }
+  if (absl::Status status = CheckNameText(name); !status.ok()) return status;
   if (!request.name.empty() && absl::StartsWith(name, kUnnamed)) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": names that start with \"unnamed.\" are reserved"));
   }
@@ -148,6 +151,8 @@ absl::Status CheckShare(absl::string_view name, const Request& request, int64_t 
 }
 
 }  // namespace
+
+absl::Status CheckNameText(absl::string_view name) { return CheckUtf8("the tensor's name", name); }
 
 absl::Status CheckRequest(absl::string_view name, const Request& request) {
   if (absl::Status status = CheckName(name, request); !status.ok()) return status;

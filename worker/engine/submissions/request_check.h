@@ -8,6 +8,9 @@
 
 namespace farandole {
 
+// INVALID_ARGUMENT: the name is not UTF-8, as messages need it. The sentence shows it escaped.
+absl::Status CheckNameText(absl::string_view name);
+
 // Checks a request as far as that needs no epoch. INVALID_ARGUMENT, UNIMPLEMENTED: one sentence that begins with
 // `name`.
 absl::Status CheckRequest(absl::string_view name, const Request& request);

@@ -106,7 +106,11 @@ absl::StatusOr<Submission*> SubmissionTable::SubmitAndBeginWaiting(const Request
 absl::StatusOr<Submission*> SubmissionTable::SubmitLocked(const Request& request, bool is_driven) {
   const absl::string_view own_name = request.name.empty() ? TraitsOf(request.op).unnamed : request.name;
   const absl::StatusOr<Group*> group = FindGroup(request, own_name);
-  if (!group.ok()) return group.status();
+  if (!group.ok()) {
+    // The sentence may have the name in it.
+    if (absl::Status status = CheckNameText(own_name); !status.ok()) return status;
+    return group.status();
+  }
   const bool is_held = request.name.empty() && request.after != 0;
   const std::string held_name = is_held ? HeldName(request.op) : "";
   const absl::string_view key = is_held ? absl::string_view(held_name) : own_name;

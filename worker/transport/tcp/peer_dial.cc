@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/sockets/tcp_retries.h"
 #include "base/steady_time.h"
 
 namespace farandole {
@@ -50,6 +51,7 @@ void PeerDial::Start(Attempt* attempt) {
   if (attempt->fd < 0) return GiveUp(attempt, strerror(errno));
   const int on = 1;
   setsockopt(attempt->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  RetrySooner(attempt->fd);
   attempt->stage = Stage::kConnecting;
   if (connect(attempt->fd, attempt->address.get(), attempt->address.bytes) != 0 && errno != EINPROGRESS)
     return GiveUp(attempt, strerror(errno));

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/sockets/tcp_retries.h"
 #include "base/steady_time.h"
 #include "base/text/client_network.h"
 #include "worker/transport/tcp/interface_address.h"
@@ -195,6 +196,7 @@ void PeerPort::Welcome(int fd, const std::string& network) {
   if (unproven_ == kMaxUnproven) Drop(OldestOfCrowd());
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  RetrySooner(fd);
   const auto guest = guests_.emplace(guests_.end());
   guest->fd = fd;
   guest->network = network;
@@ -239,8 +241,8 @@ bool PeerPort::Prove(Guests::iterator guest) {
   const bool is_purpose =
       claim->purpose == static_cast<uint8_t>(Purpose::kRelay) || claim->purpose == static_cast<uint8_t>(Purpose::kData);
   const auto rank = static_cast<uint32_t>(identity_->rank);
-  if (claim->epoch != identity_->epoch || claim->encrypts != identity_->encrypts || claim->to != rank ||
-      claim->from >= rank || !is_purpose ||
+  if (claim->epoch != identity_->epoch || claim->to != rank || claim->from >= rank || !is_purpose ||
+      claim->encrypts != Encrypts(static_cast<Purpose>(claim->purpose)) ||
       chosen_.count({static_cast<int>(claim->from), static_cast<Purpose>(claim->purpose)}) > 0)
     return false;
   const PeerMac mac = PeerMacOf(identity_->secret, PeerSide::kAcceptor, guest->nonce, *claim);
@@ -258,7 +260,7 @@ void PeerPort::HandOn(Guests::iterator guest) {
   if (!chosen_.insert(key).second) return Drop(guest);
   loop_->UnwatchFd(guest->fd);
   PeerSocket arrived = {guest->fd, std::nullopt};
-  if (identity_->encrypts)
+  if (guest->claim.encrypts)
     arrived.secrets = ConnectionSecretsOf(identity_->secret, PeerSide::kAcceptor, guest->nonce, guest->claim);
   guests_.erase(guest);
   const auto waiter = waiters_.find(key);
@@ -292,7 +294,7 @@ void PeerPort::StartConnect(const Key& key, absl::Time deadline, OnDone on_done)
   callee.claim.from = static_cast<uint32_t>(identity_->rank);
   callee.claim.to = static_cast<uint32_t>(key.first);
   callee.claim.purpose = static_cast<uint8_t>(key.second);
-  callee.claim.encrypts = identity_->encrypts;
+  callee.claim.encrypts = Encrypts(key.second);
   callee.who = identity_->who[peer];
   callee.endpoints = identity_->endpoints[peer];
   callee.deadline = deadline;

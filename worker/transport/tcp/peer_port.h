@@ -24,9 +24,10 @@ namespace farandole {
 // Where ranks of other hosts reach this worker, and how it reaches them: TCP connections, each proven on both sides by
 // the epoch's secret before a byte of payload (peer_proof.h). A stranger's connection is closed after at most
 // 88 bytes of it and kProofLimit, without an answer that tells anything; of more than kMaxUnproven, the
-// oldest of the address (or IPv6 network) that has most is closed. Data after the proof is encrypted and authenticated
-// where the epoch's ranks want it (Identity.encrypts); otherwise an attacker that can change packets on the way can
-// change it (docs/decisions/0029-encrypted-tensors.md).
+// oldest of the address (or IPv6 network) that has most is closed. After the proof, a relay's connection is encrypted
+// and authenticated: what leaders tell each other says where bytes are read and written. Tensors are where the epoch's
+// ranks want it (Identity.encrypts); otherwise an attacker that can change packets on the way can change them
+// (docs/decisions/0029-encrypted-tensors.md).
 //
 // Owned by the worker, one for each epoch, and owns a thread ("fd-peers"), on which all of it runs. In a forked child
 // its descriptors are open (close-on-exec) and it must not be used.
@@ -36,7 +37,7 @@ class PeerPort {
   struct Identity {
     uint64_t epoch = 0;
     std::string secret;
-    // Equal on all ranks; ranks that differ do not connect.
+    // Also data. Equal on all ranks; ranks that differ do not connect for data.
     bool encrypts = false;
     int rank = 0;
     // By rank: Member.endpoints, of which those count that begin with "tcp:"; and names for sentences: "rank 2 (pid
@@ -73,7 +74,8 @@ class PeerPort {
   // Any thread, after Enter, once per peer and purpose: has the connection made. The lower rank connects, to all of the
   // peer's addresses at once, and the first that proves itself wins; addresses that are closed or refused are tried
   // again. The higher rank waits for it. `on_done` is called once, on the port's thread, with a connected, proven,
-  // non-blocking, close-on-exec, TCP_NODELAY socket that is then the caller's, with secrets if the epoch encrypts, or
+  // non-blocking, close-on-exec, TCP_NODELAY socket that is then the caller's, with secrets if it is to be encrypted,
+  // or
   //   DEADLINE_EXCEEDED  not reached by `deadline`, which may be infinite; the sentence names the peer, and each
   //   address with what was wrong
   void Connect(int peer, Purpose purpose, absl::Time deadline, OnDone on_done);
@@ -103,6 +105,7 @@ class PeerPort {
   };
 
   PeerPort() = default;
+  bool Encrypts(Purpose purpose) const { return purpose == Purpose::kRelay || identity_->encrypts; }
   absl::Status Listen(const std::vector<std::string>& interfaces);
   // Gives the port, or 0 if an address does not have it; RESOURCE_EXHAUSTED if none can be listened to.
   absl::StatusOr<int> ListenAt(std::vector<SocketAddress>* addresses);

@@ -36,9 +36,10 @@ std::unique_ptr<PeerPort> OpenPort() {
   return *std::move(port);
 }
 
-PeerPort::Identity IdentityOf(int rank, const std::vector<std::vector<std::string>>& endpoints,
+PeerPort::Identity IdentityOf(int rank, const std::vector<std::vector<std::string>>& endpoints, bool encrypts = false,
                               const std::string& secret = "secret", uint64_t epoch = 7) {
   PeerPort::Identity identity;
+  identity.encrypts = encrypts;
   identity.epoch = epoch;
   identity.secret = secret;
   identity.rank = rank;
@@ -128,9 +129,9 @@ class PeerPortTest : public ::testing::Test {
  protected:
   PeerPortTest() : first_(OpenPort()), second_(OpenPort()) {}
   std::vector<std::vector<std::string>> Endpoints() const { return {first_->endpoints(), second_->endpoints()}; }
-  void EnterBoth() {
-    first_->Enter(IdentityOf(0, Endpoints()));
-    second_->Enter(IdentityOf(1, Endpoints()));
+  void EnterBoth(bool encrypts = false) {
+    first_->Enter(IdentityOf(0, Endpoints(), encrypts));
+    second_->Enter(IdentityOf(1, Endpoints(), encrypts));
   }
   void ExpectConnected(Answer lower, Answer higher) {
     const absl::StatusOr<int> a = lower.get();
@@ -184,6 +185,9 @@ TEST_F(PeerPortTest, AConnectionIsReadyForUse) {
     socklen_t bytes = sizeof(no_delay);
     EXPECT_EQ(getsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &no_delay, &bytes), 0);
     EXPECT_EQ(no_delay, 1);
+    int retries_sooner = 0;
+    EXPECT_EQ(getsockopt(*fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &retries_sooner, &bytes), 0);
+    EXPECT_EQ(retries_sooner, 1);
     close(*fd);
   }
 }
@@ -205,15 +209,6 @@ TEST_F(PeerPortTest, TheLowerRankMayComeBeforeTheOtherKnowsItsEpoch) {
   EXPECT_EQ(lower.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
   second_->Enter(IdentityOf(1, Endpoints()));
   ExpectConnected(std::move(lower), Ask(*second_, 0));
-}
-
-TEST_F(PeerPortTest, PurposesHaveConnectionsOfTheirOwn) {
-  EnterBoth();
-  Answer relay_higher = Ask(*second_, 0, kLimit, Purpose::kRelay);
-  Answer data_lower = Ask(*first_, 1);
-  Answer relay_lower = Ask(*first_, 1, kLimit, Purpose::kRelay);
-  ExpectConnected(std::move(data_lower), Ask(*second_, 0));
-  ExpectConnected(std::move(relay_lower), std::move(relay_higher));
 }
 
 TEST(PeerPortPairsTest, EveryPairOfEightConnects) {
@@ -275,7 +270,7 @@ TEST_F(PeerPortTest, AStrangerIsToldNothing) {
 TEST_F(PeerPortTest, AWorkerOfAnotherEpochIsTurnedAway) {
   EnterBoth();
   const std::unique_ptr<PeerPort> old = OpenPort();
-  old->Enter(IdentityOf(0, Endpoints(), "secret", 6));
+  old->Enter(IdentityOf(0, Endpoints(), false, "secret", 6));
   const absl::Status turned_away = Ask(*old, 1, absl::Milliseconds(300)).get().status();
   EXPECT_EQ(turned_away, absl::DeadlineExceededError(absl::StrCat(
                              "rank 1 (pid 101) cannot be reached from here: ", second_->endpoints()[0],
@@ -286,7 +281,7 @@ TEST_F(PeerPortTest, AWorkerOfAnotherEpochIsTurnedAway) {
 TEST_F(PeerPortTest, AWorkerWithAnotherSecretIsTurnedAway) {
   EnterBoth();
   const std::unique_ptr<PeerPort> guesser = OpenPort();
-  guesser->Enter(IdentityOf(0, Endpoints(), "guess"));
+  guesser->Enter(IdentityOf(0, Endpoints(), false, "guess"));
   EXPECT_EQ(Ask(*guesser, 1, absl::Milliseconds(300)).get().status().code(), absl::StatusCode::kDeadlineExceeded);
   ExpectStillOpen();
 }
@@ -427,21 +422,28 @@ TEST_F(PeerPortTest, AProvenConnectionIsNotMadeTwice) {
   EXPECT_EQ(Ask(*again, 1, absl::Milliseconds(300)).get().status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(PeerPortTest, BothEndsHaveTheSameSecretsWhereTheEpochEncrypts) {
-  for (const auto& [port, rank] : {std::make_pair(first_.get(), 0), std::make_pair(second_.get(), 1)}) {
-    PeerPort::Identity identity = IdentityOf(rank, Endpoints());
-    identity.encrypts = true;
-    port->Enter(std::move(identity));
+// The socket of a connection that both sides ask for in turn.
+PeerSocket Made(PeerPort* port, int peer, Purpose purpose) {
+  std::promise<absl::StatusOr<PeerSocket>> made;
+  port->Connect(peer, purpose, SteadyNow() + kLimit, [&made](auto socket) { made.set_value(std::move(socket)); });
+  return *made.get_future().get();
+}
+
+TEST_F(PeerPortTest, PurposesHaveConnectionsOfTheirOwnAndARelaysIsAlwaysEncrypted) {
+  EnterBoth();
+  for (const Purpose purpose : {Purpose::kData, Purpose::kRelay}) {
+    const PeerSocket sockets[] = {Made(first_.get(), 1, purpose), Made(second_.get(), 0, purpose)};
+    for (const PeerSocket& socket : sockets) EXPECT_EQ(socket.secrets.has_value(), purpose == Purpose::kRelay);
+    for (const PeerSocket& socket : sockets) close(socket.fd);
   }
-  const auto ask = [](PeerPort& port, int peer, Purpose purpose) {
-    std::promise<absl::StatusOr<PeerSocket>> made;
-    port.Connect(peer, purpose, SteadyNow() + kLimit, [&made](auto socket) { made.set_value(std::move(socket)); });
-    return *made.get_future().get();
-  };
+}
+
+TEST_F(PeerPortTest, BothEndsHaveTheSameSecretsWhereTheEpochEncrypts) {
+  EnterBoth(/*encrypts=*/true);
   std::set<RecordSecret> all;
   for (const Purpose purpose : {Purpose::kData, Purpose::kRelay}) {
-    const PeerSocket lower = ask(*first_, 1, purpose);
-    const PeerSocket higher = ask(*second_, 0, purpose);
+    const PeerSocket lower = Made(first_.get(), 1, purpose);
+    const PeerSocket higher = Made(second_.get(), 0, purpose);
     ASSERT_TRUE(lower.secrets.has_value() && higher.secrets.has_value());
     EXPECT_EQ(lower.secrets->send, higher.secrets->receive);
     EXPECT_EQ(lower.secrets->receive, higher.secrets->send);
@@ -454,9 +456,7 @@ TEST_F(PeerPortTest, BothEndsHaveTheSameSecretsWhereTheEpochEncrypts) {
 TEST_F(PeerPortTest, ARankThatDiffersAboutEncryptionIsTurnedAway) {
   EnterBoth();
   const std::unique_ptr<PeerPort> other = OpenPort();
-  PeerPort::Identity identity = IdentityOf(0, Endpoints());
-  identity.encrypts = true;
-  other->Enter(std::move(identity));
+  other->Enter(IdentityOf(0, Endpoints(), /*encrypts=*/true));
   EXPECT_EQ(Ask(*other, 1, absl::Milliseconds(300)).get().status().code(), absl::StatusCode::kDeadlineExceeded);
   ExpectStillOpen();
 }

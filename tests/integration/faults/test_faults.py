@@ -9,38 +9,27 @@ import pathlib
 import re
 import select
 import signal
-import struct
-import subprocess
 import sys
+import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import harness
 import pytest
+from clocks import WallClock
 from coordinators import Coordinator
 from hosts import Namespaces
+from impostors import Impostor
+from matrix import Seen, page_of, plain
 from programs_run import SOON_SECONDS, Program
 
-PROGRAM = pathlib.Path(__file__).resolve().parent / "programs" / "faulty.py"
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "faults.md"
+PROGRAM = pathlib.Path(__file__).resolve().parents[1] / "programs" / "faulty.py"
+PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "faults.md"
 # Ranks 0 and 1 are on one host, 2 and 3 on the other, of which rank 2 is the leader.
 SIZE = 4
 WHO = {"worker": 3, "leader of a host": 2, "rank 0": 0}
-# Nanoseconds.
-JUMPS = {"-1 minute": -60 * 10**9, "-2 hours": -7200 * 10**9, "+2 hours": 7200 * 10**9}
 # Seen by a process of the same host, or by one that had a connection to it, in either order.
 DIED = r"(its process ended without leaving the job|connection (to|of) rank \d)"
-
-
-class Seen(NamedTuple):
-    """A row of docs/faults.md."""
-
-    subject: str
-    fault: str
-    said: str
-    by: str
-    seconds: float
-    code: str
 
 
 _seen: Dict[str, List[Seen]] = {}
@@ -90,13 +79,6 @@ def others(rank: int) -> Iterator[int]:
     return (other for other in range(SIZE) if other != rank)
 
 
-def plain(sentence: str) -> str:
-    """Without what differs from run to run."""
-    sentence = re.sub(r"\b(pid|worker) \d+", r"\1 N", sentence)
-    sentence = re.sub(r"10\.213\.\d+\.", "10.213.N.", sentence)
-    return re.sub(r"\d+(\.\d+)? s\b", "S s", sentence).replace("|", "\\|")
-
-
 @pytest.fixture
 def note() -> Callable[..., None]:
     """Keeps a row for the page."""
@@ -115,30 +97,6 @@ def page(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if request.config.getoption("--write-faults"):
         PAGE.write_text(page_of(_seen), encoding="utf-8")
-
-
-def page_of(seen: Dict[str, List[Seen]]) -> str:
-    """The text of docs/faults.md."""
-    lines = [
-        "# What happens when something fails",
-        "",
-        "Written by `tests/integration/test_faults.py --write-faults`, from real processes: four workers, started by `farandole",
-        "run` with default settings unless the row says otherwise. The workers are on two hosts (network namespaces,",
-        "each with its own sshd; ranks 0 and 1 on the first, 2 and 3 on the second). Rows about the coordinator or a",
-        "wall clock use one host, and the row about a full disk uses one worker.",
-        "Each time runs from the fault until the last rank has printed its message; the table has the slowest round,",
-        "on a machine with two cores. It includes the time in which a Python program prints its exception.",
-        "The test checks after each row that no process on any host, no file and no shared memory segment is left.",
-        "",
-        "| failed part | fault | reported by | message | within | exit code | rounds |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for rows in seen.values():
-        slowest = max(rows, key=lambda row: row.seconds)
-        lines.append(
-            f"| {slowest.subject} | {slowest.fault} | {slowest.by} | {slowest.said} | {slowest.seconds:.2f} s | {slowest.code} | {len(rows)} |"
-        )
-    return "\n".join(lines) + "\n"
 
 
 @pytest.fixture
@@ -293,42 +251,55 @@ def test_training_goes_on_beside_a_stopped_coordinator(
     note("coordinator", "SIGSTOP, then SIGCONT", "(the job goes on)", "", seconds, 0)
 
 
+def kill(coordinator: Coordinator) -> None:
+    coordinator.program.signal(signal.SIGKILL)
+    coordinator.program.end()
+
+
+def drain(coordinator: Coordinator) -> None:
+    """Has it end in order."""
+    coordinator.program.signal(signal.SIGTERM)
+    coordinator.program.require_end(0)
+
+
 def test_training_goes_on_beside_a_killed_coordinator_and_its_successor(
     served_job: "Callable[..., tuple[Job, Coordinator]]", serve: Callable[..., Coordinator], note: Callable[..., None]
 ) -> None:
     running, coordinator = served_job()
 
-    def kill() -> None:
-        coordinator.program.signal(signal.SIGKILL)
-        coordinator.program.end()
-
-    running.strike(kill)
+    running.strike(lambda: kill(coordinator))
     running.expect_steps()
     seconds = time.monotonic() - running.began
     successor = serve(coordinator)
     running.expect_steps()
     running.finish()
-    successor.program.signal(signal.SIGTERM)
-    successor.program.require_end(0)
+    drain(successor)
     note("coordinator", "SIGKILL, then another takes its place", "(the job goes on)", "", seconds, 0)
 
 
-class WallClock:
-    """A wall clock that a test sets for single processes, those that have its environment."""
+def test_training_goes_on_beside_another_users_program_on_the_coordinators_port(
+    served_job: "Callable[..., tuple[Job, Coordinator]]",
+    serve: Callable[..., Coordinator],
+    start: Callable[..., Program],
+    note: Callable[..., None],
+) -> None:
+    running, coordinator = served_job()
+    impostors: List[Impostor] = []
 
-    def __init__(self, directory: pathlib.Path) -> None:
-        library = directory / "stepped_clock.so"
-        source = PROGRAM.with_name("stepped_clock.c")
-        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
-        self._file = directory / "clock"
-        self._file.write_bytes(struct.pack("q", 0))
-        self.environment = {"LD_PRELOAD": str(library), "STEPPED_CLOCK": str(self._file)}
+    def replace() -> None:
+        kill(coordinator)
+        impostors.append(Impostor(start, int(coordinator.address.split(":")[1])))
 
-    def jump(self, jump: str) -> None:
-        """Sets it by one of JUMPS."""
-        # In place, as the processes have mapped the file.
-        with self._file.open("r+b", buffering=0) as file:
-            file.write(struct.pack("q", JUMPS[jump]))
+    running.strike(replace)
+    running.expect_steps()
+    seconds = time.monotonic() - running.began
+    impostors[0].require_nothing_but_a_greeting()
+    impostors[0].program.kill_all()
+    successor = serve(coordinator)
+    running.expect_steps()
+    running.finish()
+    drain(successor)
+    note("coordinator", "SIGKILL, then another user's program on its port", "(the job goes on)", "", seconds, 0)
 
 
 def train_for_a_while(running: Job) -> float:
@@ -409,11 +380,7 @@ def test_a_reboot_of_the_coordinators_machine_is_no_fault_and_hides_none(
     space = pathlib.Path("/proc/self/ns/time").readlink()
     assert pathlib.Path(f"/proc/{coordinator.program.pid}/ns/time").readlink() != space
 
-    def kill() -> None:
-        coordinator.program.signal(signal.SIGKILL)
-        coordinator.program.end()
-
-    running.strike(kill)
+    running.strike(lambda: kill(coordinator))
     successor = serve(coordinator)
     successor.program.expect(r"everybody is back after the coordinator's restart")
     fault = "SIGKILL, then another takes its place, whose CLOCK_MONOTONIC is ten days behind"
@@ -485,3 +452,17 @@ def test_a_slow_link_is_no_fault(job: Callable[..., Job], note: Callable[..., No
     seconds = time.monotonic() - running.began
     running.finish()
     note("link", "20 Mbit/s", "(the job goes on)", "", seconds, 0)
+
+
+def test_a_link_that_is_down_for_a_moment_is_no_fault(
+    job: Callable[..., Job], note: Callable[..., None], own_hosts: Namespaces
+) -> None:
+    running = job(own_hosts)
+    running.strike(lambda: own_hosts.cut_off(1))
+    threading.Event().wait(1.5)
+    own_hosts.put_back(1)
+    running.expect_steps()
+    running.expect_steps()
+    seconds = time.monotonic() - running.began
+    running.finish()
+    note("link", "down for 1.5 s", "(the job goes on)", "", seconds, 0)

@@ -90,8 +90,13 @@ ssize_t ReadPiece(int fd, char* buffer, size_t bytes) {
 }
 
 absl::StatusOr<FileDigest> Digest(const std::string& path, bool sync) {
-  const OpenFile file(path, O_RDONLY);
+  // A pipe is not waited for.
+  const OpenFile file(path, O_RDONLY | O_NONBLOCK);
   if (file.fd() < 0) return FileError(errno, "open", path);
+  struct stat found = {};
+  if (fstat(file.fd(), &found) != 0) return FileError(errno, "read", path);
+  if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode))
+    return absl::FailedPreconditionError(absl::StrCat("checkpoint ", path, " is not a file"));
   if (sync && fsync(file.fd()) != 0) return FileError(errno, "write", path);
   RunningSha256 sum;
   FileDigest digest;
@@ -105,6 +110,31 @@ absl::StatusOr<FileDigest> Digest(const std::string& path, bool sync) {
   }
   digest.sha256 = sum.Finish();
   return digest;
+}
+
+// With O_NONBLOCK, nothing but a regular file is read.
+absl::StatusOr<std::string> ReadWhole(const std::string& path, int flags, size_t most_bytes) {
+  const OpenFile file(path, flags);
+  if (file.fd() < 0) return FileError(errno, "open", path);
+  struct stat found = {};
+  if (fstat(file.fd(), &found) != 0) return FileError(errno, "read", path);
+  if ((flags & O_NONBLOCK) != 0 && !S_ISREG(found.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is no file"));
+  }
+  if (static_cast<uint64_t>(found.st_size) > most_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, " has ", found.st_size, " bytes; at most ", most_bytes, " are read"));
+  }
+  std::string content(most_bytes, '\0');
+  size_t filled = 0;
+  while (filled < content.size()) {
+    const ssize_t count = ReadPiece(file.fd(), &content[filled], content.size() - filled);
+    if (count < 0) return FileError(errno, "read", path);
+    if (count == 0) break;
+    filled += count;
+  }
+  content.resize(filled);
+  return content;
 }
 
 }  // namespace
@@ -169,7 +199,9 @@ absl::Status ClaimAndRename(const std::string& from, const std::string& to) {
 }
 
 absl::Status WriteFileAtomically(const std::string& path, const std::string& temporary, absl::string_view content) {
-  OpenFile file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  // Left by a program that was killed, or put there by another user.
+  unlink(temporary.c_str());
+  OpenFile file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
   if (file.fd() < 0) return FileError(errno, "create", temporary);
   if (WriteAll(file.fd(), content) && fsync(file.fd()) == 0 && file.Close() &&
       rename(temporary.c_str(), path.c_str()) == 0) {
@@ -185,24 +217,11 @@ absl::StatusOr<FileDigest> DigestFile(const std::string& path) { return Digest(p
 absl::StatusOr<FileDigest> SyncAndDigestFile(const std::string& path) { return Digest(path, true); }
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t most_bytes) {
-  const OpenFile file(path, O_RDONLY);
-  if (file.fd() < 0) return FileError(errno, "open", path);
-  struct stat found = {};
-  if (fstat(file.fd(), &found) != 0) return FileError(errno, "read", path);
-  if (static_cast<uint64_t>(found.st_size) > most_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(path, " has ", found.st_size, " bytes; at most ", most_bytes, " are read"));
-  }
-  std::string content(most_bytes, '\0');
-  size_t filled = 0;
-  while (filled < content.size()) {
-    const ssize_t count = ReadPiece(file.fd(), &content[filled], content.size() - filled);
-    if (count < 0) return FileError(errno, "read", path);
-    if (count == 0) break;
-    filled += count;
-  }
-  content.resize(filled);
-  return content;
+  return ReadWhole(path, O_RDONLY, most_bytes);
+}
+
+absl::StatusOr<std::string> ReadSmallRegularFile(const std::string& path, size_t most_bytes) {
+  return ReadWhole(path, O_RDONLY | O_NONBLOCK, most_bytes);
 }
 
 }  // namespace farandole

@@ -59,6 +59,9 @@ absl::StatusOr<FileDigest> SyncAndDigestFile(const std::string& path);
 
 // All of a file of at most `most_bytes`; RESOURCE_EXHAUSTED names both sizes.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t most_bytes);
+// As ReadSmallFile, in a directory in which others may write: FAILED_PRECONDITION for a pipe, which would be waited
+// for, a folder, or a device.
+absl::StatusOr<std::string> ReadSmallRegularFile(const std::string& path, size_t most_bytes);
 
 }  // namespace farandole
 

@@ -71,7 +71,8 @@ absl::Status WriteManifest(const Manifest& manifest, const std::string& temporar
 }
 
 absl::StatusOr<Manifest> ReadManifest(const std::string& manifest_path) {
-  absl::StatusOr<std::string> text = ReadSmallFile(manifest_path, kMostManifestBytes);
+  const absl::StatusOr<std::string> text = ReadSmallRegularFile(manifest_path, kMostManifestBytes);
+  if (absl::IsFailedPrecondition(text.status())) return NoManifest(manifest_path, "it is no file");
   if (!text.ok()) return text.status();
   const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return NoManifest(manifest_path, "it is no JSON object");

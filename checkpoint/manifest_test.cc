@@ -1,6 +1,8 @@
 #include "checkpoint/manifest.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -116,6 +118,14 @@ TEST_F(ManifestTest, ADirectoryInThePlaceOfTheFileIsAnError) {
   EXPECT_EQ(VerifyFile(checkpoint).code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(ManifestTest, APipeInThePlaceOfTheFileIsAnErrorAndIsNotWaitedFor) {
+  const v1::Checkpoint checkpoint = Make("model", 5, 3, "weights").checkpoint;
+  std::filesystem::remove(checkpoint.path());
+  ASSERT_EQ(mkfifo(checkpoint.path().c_str(), 0600), 0);
+  EXPECT_EQ(VerifyFile(checkpoint).message(), absl::StrCat("checkpoint ", checkpoint.path(), " is not a file"));
+  EXPECT_EQ(DigestFile(checkpoint.path()).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST_F(ManifestTest, WhatIsNoManifestIsSaid) {
   const std::string path = directory_ + "/x.pt.json";
   const std::string digest(64, 'a');
@@ -145,6 +155,15 @@ TEST_F(ManifestTest, WhatIsNoManifestIsSaid) {
     EXPECT_EQ(status.message(), absl::StrCat(path, " is not a checkpoint's manifest: ", why)) << content;
   }
   EXPECT_EQ(ReadManifest(directory_ + "/none.json").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ManifestTest, APipeInTheDirectoryIsNotWaitedFor) {
+  Make("model", 1, 1, "a");
+  const std::string pipe = directory_ + "/pipe.json";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(ReadManifest(pipe).status(),
+            absl::DataLossError(absl::StrCat(pipe, " is not a checkpoint's manifest: it is no file")));
+  EXPECT_EQ(ListManifests(directory_)->size(), 1u);
 }
 
 TEST_F(ManifestTest, TheNewestTokenIsFound) {
@@ -177,6 +196,21 @@ TEST_F(ManifestTest, AClaimedNameIsNotReplacedAndAFailedRenameGivesItBack) {
   EXPECT_EQ(ClaimAndRename(from, to).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(*ReadSmallFile(to, 100), "new");
   EXPECT_EQ(ReadSmallFile(to, 2).status().message(), absl::StrCat(to, " has 3 bytes; at most 2 are read"));
+}
+
+TEST_F(ManifestTest, WhateverHasTheTemporaryNameIsReplacedAndNotWaitedForNorFollowed) {
+  const std::string path = directory_ + "/file", temporary = directory_ + "/temporary", theirs = directory_ + "/theirs";
+  ASSERT_EQ(mkfifo(temporary.c_str(), 0600), 0);
+  EXPECT_TRUE(WriteFileAtomically(path, temporary, "first").ok());
+  EXPECT_EQ(*ReadSmallFile(path, 100), "first");
+  WriteFile(theirs, "kept");
+  for (const auto& put : {symlink, link}) {
+    ASSERT_EQ(put(theirs.c_str(), temporary.c_str()), 0);
+    EXPECT_TRUE(WriteFileAtomically(path, temporary, "second").ok());
+    EXPECT_EQ(*ReadSmallRegularFile(path, 100), "second");
+    EXPECT_EQ(*ReadSmallFile(theirs, 100), "kept");
+  }
+  EXPECT_FALSE(std::filesystem::exists(temporary));
 }
 
 }  // namespace

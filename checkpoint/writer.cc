@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -60,16 +62,24 @@ bool ConsumeStepAndToken(absl::string_view* file, uint64_t* token) {
          ConsumeNumber(file, token) && absl::StartsWith(*file, ".");
 }
 
-// The token in the name of a temporary file (of the checkpoint or of its manifest) of checkpoint `name` with this
-// suffix; false for any other file.
+// The token in the name of a temporary file (of the checkpoint, of its manifest, or one that its writer has named after
+// it) of checkpoint `name` with this suffix; false for any other file.
 bool TokenOfTemporary(absl::string_view file, absl::string_view name, absl::string_view suffix, uint64_t* token) {
   return absl::ConsumePrefix(&file, ".") && absl::ConsumePrefix(&file, name) && ConsumeStepAndToken(&file, token) &&
-         absl::EndsWith(file, suffix);
+         (absl::StartsWith(file, absl::StrCat(suffix, ".")) || absl::EndsWith(file, suffix));
 }
 
-// The process that has the file locked lives, or its state is unknown.
+// A program may have made a directory of it.
+absl::Status Remove(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  return error ? FileError(error.value(), "remove", path) : absl::OkStatus();
+}
+
+// The process that has the file locked lives, or its state is unknown. A pipe, which another user may have put there,
+// is not waited for.
 bool IsInUse(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return true;
   const bool is_locked = flock(fd, LOCK_EX | LOCK_NB) != 0;
   close(fd);
@@ -103,7 +113,8 @@ absl::StatusOr<CheckpointWriter> CheckpointWriter::Open(absl::string_view direct
   }
   if (step < 0)
     return absl::InvalidArgumentError(absl::StrCat("a checkpoint's step must not be negative, but is ", step));
-  const std::string file = absl::StrFormat("%s-step-%08d.t%d.%s", name, step, token, extension);
+  const std::string stem = absl::StrFormat("%s-step-%08d.t%d", name, step, token);
+  const std::string file = absl::StrCat(stem, ".", extension);
   CheckpointWriter writer;
   writer.suffix_ = absl::StrCat(".", catalogue.empty() ? kNoCatalogue : catalogue, kPartial);
   // The manifest's temporary file has the longest name.
@@ -121,7 +132,7 @@ absl::StatusOr<CheckpointWriter> CheckpointWriter::Open(absl::string_view direct
   writer.name_ = std::string(name);
   writer.step_ = step;
   writer.token_ = token;
-  writer.temporary_path_ = absl::StrCat(writer.directory_, "/.", file, writer.suffix_);
+  writer.temporary_path_ = absl::StrCat(writer.directory_, "/.", stem, writer.suffix_, ".", extension);
   writer.final_path_ = absl::StrCat(writer.directory_, "/", file);
   if (absl::Status removed = writer.RemoveStale(); !removed.ok()) return removed;
   if (absl::Status created = writer.CreateTemporary(); !created.ok()) return created;
@@ -152,9 +163,11 @@ absl::Status CheckpointWriter::CheckIsAlone() const {
   const absl::StatusOr<std::vector<std::string>> names = ListDirectory(directory_);
   if (!names.ok()) return names.status();
   const std::string own = temporary_path_.substr(directory_.size() + 1);
-  const std::string same = own.substr(0, own.size() - suffix_.size() + 1);
+  const size_t extension = own.rfind(suffix_) + suffix_.size();
+  const std::string same_stem = own.substr(0, extension - suffix_.size() + 1);
+  const std::string same_end = absl::StrCat(kPartial, own.substr(extension));
   for (const std::string& name : *names) {
-    if (name != own && absl::StartsWith(name, same) && absl::EndsWith(name, kPartial))
+    if (name != own && absl::StartsWith(name, same_stem) && absl::EndsWith(name, same_end))
       return FileError(EEXIST, "create", absl::StrCat(final_path_, ", which becomes of ", name));
   }
   return absl::OkStatus();
@@ -195,7 +208,7 @@ absl::Status CheckpointWriter::RemoveStale() const {
     if (!TokenOfTemporary(name, name_, suffix_, &token) || token >= token_) continue;
     const std::string path = absl::StrCat(directory_, "/", name);
     if (suffix_ == absl::StrCat(".", kNoCatalogue, kPartial) && IsInUse(path)) continue;
-    if (unlink(path.c_str()) != 0 && errno != ENOENT) return FileError(errno, "remove", path);
+    if (absl::Status removed = Remove(path); !removed.ok()) return removed;
   }
   return absl::OkStatus();
 }
@@ -212,7 +225,27 @@ absl::StatusOr<v1::Checkpoint> CheckpointWriter::Finish(absl::string_view job, u
   return checkpoint;
 }
 
+absl::Status CheckpointWriter::CheckWritten() const {
+  struct stat found = {};
+  // If it is gone, the reader says so.
+  if (lstat(temporary_path_.c_str(), &found) != 0) return absl::OkStatus();
+  if (!S_ISREG(found.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a checkpoint is one file, and of ", temporary_path_, " something else was made"));
+  }
+  if (found.st_size > 0) return absl::OkStatus();
+  std::string other;
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(directory_);
+  const std::string own = temporary_path_.substr(directory_.size() + 1);
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+    if (name != own && absl::StartsWith(name, own)) other = absl::StrCat("; there is ", directory_, "/", name);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("nothing was written to ", temporary_path_, ", so there is no checkpoint", other));
+}
+
 absl::StatusOr<v1::Checkpoint> CheckpointWriter::Publish(absl::string_view job, uint64_t epoch) {
+  if (absl::Status written = CheckWritten(); !written.ok()) return written;
   const absl::StatusOr<FileDigest> digest = SyncAndDigestFile(temporary_path_);
   if (absl::IsNotFound(digest.status())) {
     return absl::NotFoundError(
@@ -247,7 +280,7 @@ void CheckpointWriter::Discard() {
 
 void CheckpointWriter::Abandon() {
   if (lock_fd_ < 0) return;
-  unlink(temporary_path_.c_str());
+  Remove(temporary_path_).IgnoreError();
   close(std::exchange(lock_fd_, -1));
 }
 

@@ -22,10 +22,10 @@ class CheckpointWriter {
  public:
   // Makes `directory` if it is missing, removes the temporary files that writers of `name` with smaller tokens left
   // there, and creates the empty temporary file. `directory` "" is the working directory; `extension` has no leading
-  // dot. `catalogue` names the one that granted the token (BeginCheckpointResponse): only temporary files of the same
-  // catalogue are removed, whether their writer still runs (it is fenced by that: its Finish fails) or not, for other
-  // jobs may write into the same directory. "": there is none, and only files of such writers are removed whose process
-  // is gone.
+  // dot. `catalogue` names the catalogue that granted the token (BeginCheckpointResponse). Other jobs may write into
+  // the same directory, so Open removes only temporary files of this catalogue. It removes them even if their writer
+  // still runs; that writer's Finish then fails. If `catalogue` is "", Open removes only files without a catalogue
+  // whose process is gone.
   //   ALREADY_EXISTS    another writer has this token and name: a greater token is needed
   //   INVALID_ARGUMENT  `name` or `extension` is empty, cannot be part of a file's name, or the name gets longer than
   //   255 bytes; step < 0
@@ -39,15 +39,17 @@ class CheckpointWriter {
   CheckpointWriter(CheckpointWriter&& other) noexcept;
   CheckpointWriter& operator=(CheckpointWriter&& other) noexcept;
 
-  // Where to write: DIRECTORY/.NAME-step-STEP.tTOKEN.EXTENSION.CATALOGUE.partial, absolute. STEP has at least 8 digits.
+  // Where to write: DIRECTORY/.NAME-step-STEP.tTOKEN.CATALOGUE.partial.EXTENSION, absolute. STEP has at least 8 digits.
+  // It ends in the extension because many libraries choose their format by it, and others append it if it is missing.
   const std::string& temporary_path() const { return temporary_path_; }
   // The finished file: DIRECTORY/NAME-step-STEP.tTOKEN.EXTENSION, absolute.
   const std::string& final_path() const { return final_path_; }
 
   // Makes the written file durable, under its final name and with a manifest beside it (manifest.h), and returns its
-  // row for the catalogue. Reads the file once. Once.
-  //   NOT_FOUND       the temporary file is gone: a writer with a greater token has fenced this one, or nothing was
-  //   written ALREADY_EXISTS  there is a file of the final name
+  // row for the catalogue. Reads the file. Call it once.
+  //   NOT_FOUND            the temporary file is gone: a writer with a greater token has fenced this one
+  //   FAILED_PRECONDITION  it is empty, or no file any more; or the checkpoint is finished or abandoned already
+  //   ALREADY_EXISTS       there is a file of the final name
   absl::StatusOr<v1::Checkpoint> Finish(absl::string_view job, uint64_t epoch);
 
   // Removes the file of Finish: the coordinator did not take it.
@@ -64,6 +66,8 @@ class CheckpointWriter {
   absl::Status RemoveStale() const;
   absl::Status CreateTemporary();
   absl::Status CheckIsAlone() const;
+  // The temporary file is still a file, and the program has written something to it.
+  absl::Status CheckWritten() const;
   absl::StatusOr<v1::Checkpoint> Publish(absl::string_view job, uint64_t epoch);
 
   std::string directory_;

@@ -75,7 +75,7 @@ TEST_F(CheckpointWriterTest, AFinishedFileCarriesStepAndTokenAndHasAManifest) {
   absl::StatusOr<CheckpointWriter> writer =
       CheckpointWriter::Open(directory_ + "/a/b", "model", 100, 7, "pt", kCatalogue);
   ASSERT_TRUE(writer.ok()) << writer.status();
-  EXPECT_EQ(writer->temporary_path(), In("a/b/.model-step-00000100.t7.pt.00c0ffee00c0ffee.partial"));
+  EXPECT_EQ(writer->temporary_path(), In("a/b/.model-step-00000100.t7.00c0ffee00c0ffee.partial.pt"));
   EXPECT_EQ(writer->final_path(), In("a/b/model-step-00000100.t7.pt"));
   WriteFile(writer->temporary_path(), "weights");
   const absl::StatusOr<v1::Checkpoint> checkpoint = writer->Finish("mnist", 3);
@@ -104,7 +104,7 @@ TEST_F(CheckpointWriterTest, TheGreatestTokenIsThatOfAnyFileOfACheckpoint) {
                            "model-step-1.t12", "model-step-00000002.t99999999999999999999.pt"})
     WriteFile(In(name), "");
   EXPECT_EQ(CheckpointWriter::GreatestToken(directory_).value(), 7u);
-  WriteFile(In(".other-step-step-00000001.t11.pt.partial"), "");
+  WriteFile(In(".other-step-step-00000001.t11.partial.pt"), "");
   EXPECT_EQ(CheckpointWriter::GreatestToken(directory_).value(), 11u);
 }
 
@@ -122,6 +122,7 @@ TEST_F(CheckpointWriterTest, AnUnfinishedWriterLeavesNothing) {
 TEST_F(CheckpointWriterTest, ADiscardedFileIsGoneWithItsManifest) {
   absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", kCatalogue);
   ASSERT_TRUE(writer.ok()) << writer.status();
+  WriteFile(writer->temporary_path(), "weights");
   ASSERT_TRUE(writer->Finish("mnist", 1).ok());
   EXPECT_EQ(Files().size(), 2u);
   writer->Discard();
@@ -162,24 +163,27 @@ TEST_F(CheckpointWriterTest, AnOldWriterThatFinishesLateGetsItsOwnName) {
 
 TEST_F(CheckpointWriterTest, OnlyStaleTemporaryFilesOfTheNameAndTheCatalogueAreRemoved) {
   const std::string suffix = absl::StrCat(".", kCatalogue, ".partial");
-  const std::set<std::string> kept = {".model-step-00000009.t6.pt" + suffix,
-                                      ".model-step-1-step-00000001.t1.pt" + suffix,
-                                      ".other-step-00000001.t1.pt" + suffix,
-                                      ".model-step-x.t1.pt" + suffix,
+  const std::set<std::string> kept = {".model-step-00000009.t6" + suffix + ".pt",
+                                      ".model-step-1-step-00000001.t1" + suffix + ".pt",
+                                      ".other-step-00000001.t1" + suffix + ".pt",
+                                      ".model-step-x.t1" + suffix + ".pt",
                                       "model-step-00000001.t1.pt",
                                       "model-step-00000001.t1.pt.json",
-                                      ".model-step-00000001.t99999999999999999999.pt" + suffix,
-                                      ".model-step-00000001.t1.pt.feedfeedfeedfeed.partial",
+                                      ".model-step-00000001.t99999999999999999999" + suffix + ".pt",
+                                      ".model-step-00000001.t1.feedfeedfeedfeed.partial.pt",
                                       ".model-step-00000001.t1.pt.json.feedfeedfeedfeed.partial",
-                                      ".model-step-00000001.t1.pt.alone.partial"};
+                                      ".model-step-00000001.t1.alone.partial.pt"};
   for (const std::string& name : kept) WriteFile(In(name), "");
-  WriteFile(In(".model-step-00000001.t1.pt" + suffix), "");
-  WriteFile(In(".model-step-00000400.t4.safetensors" + suffix), "");
+  WriteFile(In(".model-step-00000001.t1" + suffix + ".pt"), "");
+  WriteFile(In(".model-step-00000400.t4" + suffix + ".safetensors"), "");
   WriteFile(In(".model-step-00000001.t2.pt.json" + suffix), "");
+  // One that a program has named after its own, and one where a program has made a directory of it.
+  WriteFile(In(".model-step-00000001.t3" + suffix + ".pt.npz"), "");
+  std::filesystem::create_directories(In(".model-step-00000002.t3" + suffix + ".pt/inner"));
   absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 5, 5, "pt", kCatalogue);
   ASSERT_TRUE(writer.ok()) << writer.status();
   std::set<std::string> expected = kept;
-  expected.insert(".model-step-00000005.t5.pt" + suffix);
+  expected.insert(".model-step-00000005.t5" + suffix + ".pt");
   EXPECT_EQ(Files(), expected);
 }
 
@@ -205,7 +209,7 @@ TEST_F(CheckpointWriterTest, ATokenThatAnotherCataloguesWriterHasIsRefused) {
   const auto open = [this] { return CheckpointWriter::Open(directory_, "model", 1, 7, "pt", "feed").status(); };
   EXPECT_EQ(open().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(open().message(),
-            taken + ", which becomes of .model-step-00000001.t7.pt." + kCatalogue + ".partial: File exists");
+            taken + ", which becomes of .model-step-00000001.t7." + kCatalogue + ".partial.pt: File exists");
   ASSERT_TRUE(one->Finish("mnist", 1).ok());
   EXPECT_EQ(open().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(open().message(), taken + ": File exists");
@@ -224,11 +228,11 @@ TEST_F(CheckpointWriterTest, WithoutACatalogueOnlyFilesOfProcessesThatAreGoneAre
     kill(getpid(), SIGKILL);
   }
   ASSERT_EQ(waitpid(killed, nullptr, 0), killed);
-  EXPECT_EQ(Files(), (std::set<std::string>{".model-step-00000001.t1.pt.alone.partial"}));
+  EXPECT_EQ(Files(), (std::set<std::string>{".model-step-00000001.t1.alone.partial.pt"}));
   // One that is at it.
   absl::StatusOr<CheckpointWriter> running = CheckpointWriter::Open(directory_, "model", 2, 2, "pt", "");
   ASSERT_TRUE(running.ok()) << running.status();
-  EXPECT_EQ(Files(), (std::set<std::string>{".model-step-00000002.t2.pt.alone.partial"}));
+  EXPECT_EQ(Files(), (std::set<std::string>{".model-step-00000002.t2.alone.partial.pt"}));
   WriteFile(running->temporary_path(), "running");
   absl::StatusOr<CheckpointWriter> third = CheckpointWriter::Open(directory_, "model", 3, 3, "pt", "");
   ASSERT_TRUE(third.ok()) << third.status();
@@ -236,15 +240,55 @@ TEST_F(CheckpointWriterTest, WithoutACatalogueOnlyFilesOfProcessesThatAreGoneAre
   EXPECT_EQ(Content(running->final_path()), "running");
 }
 
+TEST_F(CheckpointWriterTest, APipeAmongTheTemporaryFilesIsNotWaitedFor) {
+  const std::string pipe = In(".model-step-00000001.t0.alone.partial.pt");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 2, 1, "pt", "");
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_FALSE(std::filesystem::exists(pipe)) << "nobody has it locked";
+}
+
 TEST_F(CheckpointWriterTest, AFileOfTheFinalNameIsNeverReplaced) {
   absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", kCatalogue);
   ASSERT_TRUE(writer.ok()) << writer.status();
+  WriteFile(writer->temporary_path(), "weights");
   WriteFile(writer->final_path(), "somebody's");
   const absl::Status status = writer->Finish("mnist", 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(status.message(), absl::StrCat("cannot create ", writer->final_path(), ": File exists"));
   EXPECT_EQ(Content(writer->final_path()), "somebody's");
   EXPECT_EQ(Files().size(), 1u);
+}
+
+TEST_F(CheckpointWriterTest, AWriterThatWritesNothingOrElsewhereHasNoCheckpoint) {
+  absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "np", kCatalogue);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  const std::string path = writer->temporary_path();
+  // As numpy.savez does with a path that does not end in its own extension.
+  WriteFile(path + ".npz", "weights");
+  EXPECT_EQ(writer->Finish("mnist", 1).status(),
+            absl::FailedPreconditionError(
+                absl::StrCat("nothing was written to ", path, ", so there is no checkpoint; there is ", path, ".npz")));
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(CheckpointWriterTest, AWriterThatMakesADirectoryOrALinkHasNoCheckpointAndIsInNobodysWay) {
+  for (uint64_t token = 1; token <= 3; ++token) {
+    absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, token, "pt", kCatalogue);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    const std::string path = writer->temporary_path();
+    std::filesystem::remove(path);
+    if (token == 3) {
+      std::filesystem::create_symlink("/etc/passwd", path);
+    } else {
+      std::filesystem::create_directories(path + "/variables");
+    }
+    EXPECT_EQ(writer->Finish("mnist", 1).status(),
+              absl::FailedPreconditionError(
+                  absl::StrCat("a checkpoint is one file, and of ", path, " something else was made")));
+    EXPECT_TRUE(Files().empty());
+  }
+  EXPECT_TRUE(std::filesystem::exists("/etc/passwd"));
 }
 
 TEST_F(CheckpointWriterTest, AFullDiskWhileWritingIsNamed) {
@@ -296,7 +340,7 @@ TEST_F(CheckpointWriterTest, ADirectoryWithoutRightsIsNamed) {
   if (is_root) setfsuid(0);
   chmod(directory_.c_str(), 0755);
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_EQ(status.message(), absl::StrCat("cannot create ", In(".model-step-00000001.t1.pt.00c0ffee00c0ffee.partial"),
+  EXPECT_EQ(status.message(), absl::StrCat("cannot create ", In(".model-step-00000001.t1.00c0ffee00c0ffee.partial.pt"),
                                            ": Permission denied"));
 }
 

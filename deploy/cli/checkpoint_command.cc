@@ -34,7 +34,7 @@ constexpr int kWrongCommandLine = 2;
 constexpr size_t kMostPathBytes = 8192;
 
 int Report(const absl::Status& status, std::ostream& err) {
-  err << "farandole checkpoint: " << status.message() << "\n";
+  err << "farandole checkpoint: " << WithoutControls(std::string(status.message())) << "\n";
   return absl::IsInvalidArgument(status) ? kWrongCommandLine : kBad;
 }
 
@@ -85,8 +85,8 @@ int PrintVerdicts(const std::vector<Verdict>& verdicts, bool json, std::ostream&
     out << ShowJson(array, 2) << "\n";
   } else {
     for (const Verdict& verdict : verdicts) {
-      out << absl::StreamFormat("%-10s  %s\n", verdict.Word(),
-                                verdict.status.ok() ? verdict.path : std::string(verdict.status.message()));
+      const std::string said = verdict.status.ok() ? verdict.path : std::string(verdict.status.message());
+      out << absl::StreamFormat("%-10s  %s\n", verdict.Word(), WithoutControls(said));
     }
     out << verdicts.size() - bad << " good, " << bad << " bad\n";
   }

@@ -219,6 +219,14 @@ TEST_F(CheckpointCommandTest, FilesAreVerifiedAgainstTheManifestsBesideThem) {
   EXPECT_EQ(nlohmann::json::parse(out_.str())[0]["state"], "MISSING");
 }
 
+TEST_F(CheckpointCommandTest, PathsAreShownWithoutWhatATerminalObeys) {
+  const std::string path = Write("mo\x1b[2Jdel", 1, 1, "weights").path();
+  options_.files = {path, path + "\x07"};
+  EXPECT_EQ(Verify(), 1);
+  EXPECT_THAT(out_.str(), testing::HasSubstr("/mo?[2Jdel-1.t1.pt\n"));
+  EXPECT_EQ(out_.str().find_first_of("\x1b\x07"), std::string::npos) << out_.str();
+}
+
 TEST_F(CheckpointCommandTest, WhatServeKeepsByDefaultIsFoundToo) {
   EXPECT_EQ(Verify(), 1) << "nothing was verified";
   EXPECT_THAT(err_.str(), HasSubstr("no checkpoint is known, so that none was verified"));

@@ -8,8 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/job_state.h"
+#include "base/text/part_name.h"
 #include "deploy/cli/text/diagnosis_text.h"
-#include "worker/launch/part_name.h"
 
 namespace farandole::launcher {
 namespace {

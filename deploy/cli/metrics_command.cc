@@ -1,11 +1,5 @@
 // `farandole metrics`: what the programs of a job have logged.
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -16,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "checkpoint/durable_file.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/coordinators/known_jobs.h"
 #include "deploy/cli/text/event_file.h"
@@ -41,18 +36,6 @@ int Report(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 
-// A reader of the old file has all of that, and never a part of the new one.
-absl::Status Replace(const std::filesystem::path& path, const std::string& bytes) {
-  const std::string temporary = absl::StrCat(path.string(), ".tmp");
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file << bytes;
-  file.close();
-  if (!file.fail() && rename(temporary.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  const std::string why = strerror(errno);
-  unlink(temporary.c_str());
-  return absl::FailedPreconditionError(absl::StrCat(path.string(), " cannot be written: ", why));
-}
-
 absl::Status WriteEventFiles(const MetricsOptions& options, const v1::ListLoggedResponse& logged) {
   for (const auto& [run, bytes] : EventFiles(logged)) {
     const std::filesystem::path folder =
@@ -61,8 +44,8 @@ absl::Status WriteEventFiles(const MetricsOptions& options, const v1::ListLogged
     std::filesystem::create_directories(folder, failure);
     if (failure)
       return absl::FailedPreconditionError(absl::StrCat(folder.string(), " cannot be made: ", failure.message()));
-    if (absl::Status written = Replace(folder / "events.out.tfevents.0.farandole", bytes); !written.ok())
-      return written;
+    const std::string path = folder / "events.out.tfevents.0.farandole";
+    if (absl::Status written = WriteFileAtomically(path, path + ".tmp", bytes); !written.ok()) return written;
   }
   return absl::OkStatus();
 }
@@ -106,12 +89,14 @@ int ShowMetrics(const MetricsOptions& options) {
   request.set_tenant(known->summary.tenant());
   request.set_job(options.job);
   for (const std::string& name : options.names) request.add_names(name);
-  const absl::StatusOr<v1::ListLoggedResponse> logged = known->session->ListLogged(request);
+  absl::StatusOr<v1::ListLoggedResponse> logged = known->session->ListLogged(request);
   if (!logged.ok()) return Report(logged.status());
   if (!options.tensorboard.empty()) {
     if (absl::Status written = WriteEventFiles(options, *logged); !written.ok()) return Report(written);
   }
   ShowLosses(*logged);
+  if (!options.json)
+    for (v1::LoggedSeries& series : *logged->mutable_series()) series.set_name(WithoutControls(series.name()));
   if (options.csv) {
     std::cout << LoggedCsv(*logged);
   } else if (options.json) {

@@ -163,7 +163,7 @@ class KillTest : public ::testing::Test {
     int count = 0;
     std::error_code ignored;
     for (const auto& entry : std::filesystem::directory_iterator(absl::StrCat(scratch_, "/", job, "/runs/7"), ignored))
-      count += entry.path().extension() == ".partial" ? 1 : 0;
+      count += entry.path().filename().string()[0] == '.' ? 1 : 0;
     return count;
   }
 

@@ -96,7 +96,12 @@ def test_a_jobs_numbers_are_read_by_command_http_and_tensorboard(
     )
     assert {row["name"] for row in rows} == {"time"} and {row["rank"] for row in rows} == {"0", "1", "2"}, rows[:3]
     assert json.loads(fetch(coordinator, "/api/v1/jobs/logs/metrics?name=loss"))["series"] == [found["loss", None]]
+    # A link that somebody else has put where the command writes leads nowhere.
+    (tmp_path / "board" / "logs").mkdir(parents=True)
+    (tmp_path / "theirs").write_text("kept")
+    (tmp_path / "board" / "logs" / "events.out.tfevents.0.farandole.tmp").symlink_to(tmp_path / "theirs")
     told = tool(coordinator, "metrics", "logs", "--tensorboard", str(tmp_path / "board"))
+    assert (tmp_path / "theirs").read_text() == "kept"
     assert f"{steps - 1}" in told and "loss" in told and "average" in told, told
     read = read_events(tmp_path / "board" / "logs")
     assert [step for step, _ in read["loss"]] == found["loss", None]["last_step"]

@@ -25,9 +25,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string DirectoryOf(const AuditCommandOptions& options) {
-  const std::string state = options.state_dir.empty() ? ServeDirectory(options.state_home) : options.state_dir;
-  return absl::StrCat(state, "/", kAuditFolder);
+absl::StatusOr<std::string> DirectoryOf(const AuditCommandOptions& options) {
+  if (!options.state_dir.empty()) return absl::StrCat(options.state_dir, "/", kAuditFolder);
+  if (absl::Status status = CheckStateHome(options.state_home); !status.ok()) return status;
+  return absl::StrCat(ServeDirectory(options.state_home), "/", kAuditFolder);
 }
 
 std::vector<const char*> KindsOf(const AuditCommandOptions& options) {
@@ -82,9 +83,11 @@ std::string OutcomeOf(const Json& line) {
 }  // namespace
 
 int TailAudit(const AuditCommandOptions& options, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<std::string> directory = DirectoryOf(options);
+  if (!directory.ok()) return Report(directory.status(), err);
   std::vector<Json> all;
   for (const char* kind : KindsOf(options)) {
-    absl::StatusOr<std::vector<Json>> lines = LastLines(DirectoryOf(options), kind, options.lines);
+    absl::StatusOr<std::vector<Json>> lines = LastLines(*directory, kind, options.lines);
     if (!lines.ok()) return Report(lines.status(), err);
     all.insert(all.end(), lines->begin(), lines->end());
   }
@@ -101,10 +104,12 @@ int TailAudit(const AuditCommandOptions& options, std::ostream& out, std::ostrea
 }
 
 int VerifyAudit(const AuditCommandOptions& options, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<std::string> directory = DirectoryOf(options);
+  if (!directory.ok()) return Report(directory.status(), err);
   Json array = Json::array();
   bool is_whole = true;
   for (const char* kind : KindsOf(options)) {
-    const absl::StatusOr<ChainVerdict> verdict = VerifyChain(DirectoryOf(options), kind);
+    const absl::StatusOr<ChainVerdict> verdict = VerifyChain(*directory, kind);
     if (!verdict.ok()) return Report(verdict.status(), err);
     is_whole = is_whole && verdict->broken.empty();
     array.push_back(Json{{"chain", kind},

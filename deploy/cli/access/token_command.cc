@@ -92,6 +92,7 @@ std::string ShowEnd(const v1::Token& token) {
 absl::StatusOr<CoordinatorSession> OpenServed(CoordinatorSource source) {
   if (source.coordinator.empty() && source.state_dir.empty()) {
     if (absl::Status status = CheckNamesCoordinator(source); !status.ok()) return status;
+    if (absl::Status status = CheckStateHome(source.state_home); !status.ok()) return status;
     source.state_dir = ServeDirectory(source.state_home);
   }
   absl::StatusOr<FoundCoordinators> found = FindCoordinators(source);

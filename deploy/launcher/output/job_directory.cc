@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -47,8 +48,16 @@ absl::StatusOr<JobDirectory> JobDirectory::Open(const std::string& path, const s
   const absl::Status made = farandole::MakeDirectories(path, kDirectoryMode);
   if (!made.ok()) return made;
   const std::string lock = absl::StrCat(path, "/launcher.lock");
-  const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return absl::PermissionDeniedError(absl::StrCat("cannot write ", lock, ": ", strerror(errno)));
+  // Where another user may write in the directory, the file may be one that is not ours to write, by a link.
+  struct stat about;
+  if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_uid != geteuid() || about.st_nlink != 1) {
+    close(fd);
+    return absl::PermissionDeniedError(absl::StrCat(lock, " is not a file of user ", geteuid(),
+                                                    "'s own that has one name; remove it, or name another ",
+                                                    "--state-dir"));
+  }
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     const std::string holder = ReadHolder(fd);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -56,6 +57,24 @@ TEST(JobDirectoryTest, TheDirectoryIsForThisUserOnly) {
 TEST(JobDirectoryTest, APlaceThatCannotBeMadeIsNamed) {
   const absl::Status status = JobDirectory::Open("/dev/null/jobs", "train").status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot make directory /dev/null: Not a directory"));
+}
+
+TEST(JobDirectoryTest, ALockThatIsALinkToAnotherFileIsRefusedAndTheFileStays) {
+  const std::string place = FreshDirectory();
+  const std::string precious = place + "/precious";
+  std::ofstream(precious) << "data";
+  for (const bool is_symbolic : {true, false}) {
+    const std::string path = absl::StrCat(place, "/", is_symbolic);
+    ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+    const std::string lock = path + "/launcher.lock";
+    ASSERT_EQ(is_symbolic ? symlink(precious.c_str(), lock.c_str()) : link(precious.c_str(), lock.c_str()), 0);
+    const absl::Status status = JobDirectory::Open(path, "train").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(lock));
+    std::string kept;
+    std::getline(std::ifstream(precious), kept);
+    EXPECT_EQ(kept, "data");
+  }
 }
 
 }  // namespace

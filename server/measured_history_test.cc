@@ -204,8 +204,29 @@ TEST_F(MeasuredOnTwoHostsTest, AHostIsTheMeanOfItsRanks) {
     EXPECT_EQ(history.waited(1), mean) << host;
     EXPECT_EQ(history.most_waited(1), host == std::string("a") ? 100u : 200u) << host;
     EXPECT_EQ(history.steps(1), 100u) << host;
+    const v1::NetworkHistory traffic = Show(asked).network_history();
+    ASSERT_EQ(traffic.at_unix_ms_size(), history.at_unix_ms_size()) << host;
+    EXPECT_NEAR(static_cast<double>(traffic.sent_bytes(1)), 1e6, 1e4) << host;
   }
   EXPECT_EQ(History(RollUpHistory::kWholeJob).waited(1), 100u);
+  EXPECT_NEAR(static_cast<double>(Show(RollUpHistory::kWholeJob).network_history().sent_bytes(1)), 2e6, 2e4)
+      << "the sum of both hosts";
+}
+
+TEST_F(MeasuredTest, AHostsNetworkOutlivesEpochsAndTheCoordinator) {
+  Live(35, 1, {0, 1, 2});
+  LoseOne();
+  Live(35, 2, {10, 12});
+  shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
+  HistoryAsked asked;
+  asked.host_id = "a";
+  const int points = Show(asked).network_history().at_unix_ms_size();
+  EXPECT_GE(points, 7);
+  shell_.Restart([](const Actions&) {});
+  const v1::NetworkHistory traffic = Show(asked).network_history();
+  EXPECT_EQ(traffic.at_unix_ms_size(), points);
+  EXPECT_NEAR(static_cast<double>(traffic.sent_bytes(0)), 1e6, 1e5);
+  EXPECT_FALSE(Show(0).has_network_history()) << "a rank has none";
 }
 
 TEST_F(MeasuredTest, ACoordinatorThatDiesLosesTheLastMinuteAtMost) {
@@ -233,9 +254,9 @@ TEST_F(MeasuredTest, RowsAreWrittenOnceAMinuteAndInNoStepOfTheJob) {
   Live(5, 1, {0, 1, 2});
   EXPECT_EQ(MeasuredRowCount(), 0);
   Live(60, 1, {0, 1, 2});
-  EXPECT_EQ(MeasuredRowCount(), 2) << "six points, and the report";
+  EXPECT_EQ(MeasuredRowCount(), 3) << "six points of the ranks, six of the host, and the report";
   Live(600, 1, {0, 1, 2});
-  EXPECT_LE(MeasuredRowCount(), 2 + 10 + 1);
+  EXPECT_LE(MeasuredRowCount(), 2 * (1 + 10 + 1) + 1);
 }
 
 TEST_F(MeasuredTest, ACheckOfTheStoreReadsEachRow) {

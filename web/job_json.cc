@@ -90,6 +90,15 @@ Json HistoryJson(const v1::RankHistory& history) {
   return json;
 }
 
+Json NetworkJson(const v1::NetworkHistory& history) {
+  Json json;
+  json["at_unix_ms"] = Numbers(history.at_unix_ms());
+  json["received_bytes"] = Numbers(history.received_bytes());
+  json["sent_bytes"] = Numbers(history.sent_bytes());
+  json["retransmits"] = Numbers(history.retransmits());
+  return json;
+}
+
 Json WorkerJson(const v1::WorkerStatus& worker) {
   Json json;
   json["rank"] = worker.rank();
@@ -157,6 +166,7 @@ Json JobJson(const v1::GetJobResponse& job) {
   json["diagnosis"] = DiagnosisJson(job.diagnosis());
   json["flight"] = job.flight();
   if (job.has_rank_history()) json["rank_history"] = HistoryJson(job.rank_history());
+  if (job.has_network_history()) json["network_history"] = NetworkJson(job.network_history());
   json["workers"] = Json::array();
   for (const v1::WorkerStatus& worker : job.workers()) json["workers"].push_back(WorkerJson(worker));
   if (job.summary().has_elastic()) {

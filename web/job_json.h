@@ -14,6 +14,7 @@ namespace farandole {
 nlohmann::ordered_json SummaryJson(const v1::JobSummary& summary);
 nlohmann::ordered_json DiagnosisJson(const v1::Diagnosis& diagnosis);
 nlohmann::ordered_json HistoryJson(const v1::RankHistory& history);
+nlohmann::ordered_json NetworkJson(const v1::NetworkHistory& history);
 nlohmann::ordered_json WorkerJson(const v1::WorkerStatus& worker);
 // The job's newest decisions, oldest first.
 nlohmann::ordered_json DecisionsJson(const v1::GetJobResponse& job);

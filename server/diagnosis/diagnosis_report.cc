@@ -92,6 +92,18 @@ v1::RankHistory ReportHistory(absl::Span<const RollUpHistory::Point> points) {
   return shown;
 }
 
+v1::NetworkHistory ReportNetwork(absl::Span<const NetworkHistory::Point> points) {
+  v1::NetworkHistory shown;
+  for (const NetworkHistory::Point& point : points) {
+    const NetworkRollUp& value = point.value;
+    shown.add_at_unix_ms(absl::ToUnixMillis(point.at));
+    shown.add_received_bytes(static_cast<uint64_t>(value.received));
+    shown.add_sent_bytes(static_cast<uint64_t>(value.sent));
+    shown.add_retransmits(static_cast<uint32_t>(std::lround(100.0 * value.retransmits / value.tenths)));
+  }
+  return shown;
+}
+
 void ReportSections(const Measurements& measurements, uint32_t rank, v1::RankHistory* shown) {
   const SectionTimes& sections = measurements.sections();
   for (size_t section = 0; section < sections.count(); ++section) {

@@ -22,6 +22,7 @@ void ReportTotals(const Measurements& measurements, const Surroundings& around, 
 v1::Measured ReportRank(const Measurements& measurements, uint32_t rank, absl::Time now);
 // Points of a history in columns; steps are those of ten seconds of measuring.
 v1::RankHistory ReportHistory(absl::Span<const RollUpHistory::Point> points);
+v1::NetworkHistory ReportNetwork(absl::Span<const NetworkHistory::Point> points);
 // Adds the sections of a rank that is measured.
 void ReportSections(const Measurements& measurements, uint32_t rank, v1::RankHistory* shown);
 

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -16,9 +17,17 @@ constexpr size_t kMostReportBytes = 400 << 10;
 
 }  // namespace
 
+bool MeasuredRows::SaveHistory(StoreBatch* batch) {
+  if (!history_.ranks.Save(batch)) return false;
+  // A commit has room for the rows of one of them.
+  const bool is_full = !batch->puts.empty() || !batch->deletes.empty();
+  if (is_full && history_.hosts.IsDue()) return false;
+  return history_.hosts.Save(batch);
+}
+
 StoreBatch MeasuredRows::Take(absl::Time now, bool is_running, const std::function<v1::GetJobResponse()>& report) {
   StoreBatch batch;
-  if (!history_.Save(&batch)) return batch;
+  if (!SaveHistory(&batch)) return batch;
   if (std::exchange(is_cleared_, false)) {
     if (std::exchange(has_report_, false)) batch.deletes.push_back(report_key_);
     return batch;
@@ -35,7 +44,8 @@ StoreBatch MeasuredRows::Take(absl::Time now, bool is_running, const std::functi
 }
 
 absl::Status MeasuredRows::Load(const StoreRow& row) {
-  if (row.key != report_key_) return history_.Load(row);
+  if (absl::StartsWith(row.key, absl::StrCat(rows_, MeasuredHistory::kHosts))) return history_.hosts.Load(row);
+  if (row.key != report_key_) return history_.ranks.Load(row);
   has_report_ = true;
   if (loaded_.ParseFromString(row.value)) return absl::OkStatus();
   loaded_.Clear();
@@ -50,7 +60,8 @@ bool MeasuredRows::IsWhole(const StoreRow& row) {
 }
 
 void MeasuredRows::Clear() {
-  history_.Clear();
+  history_.ranks.Clear();
+  history_.hosts.Clear();
   loaded_.Clear();
   is_cleared_ = true;
 }

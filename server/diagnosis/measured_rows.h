@@ -18,11 +18,12 @@ namespace farandole {
 class MeasuredRows {
  public:
   // `rows`: what their keys begin with. `budget` as RollUpHistory's.
-  MeasuredRows(const std::string& rows, MemoryBudget* budget) : history_(rows, budget), report_key_(rows + "report") {}
+  MeasuredRows(const std::string& rows, MemoryBudget* budget)
+      : rows_(rows), history_(rows, budget), report_key_(rows + "report") {}
 
-  RollUpHistory& history() { return history_; }
-  const RollUpHistory& history() const { return history_; }
-  bool IsDue() const { return history_.IsDue(); }
+  MeasuredHistory& history() { return history_; }
+  const MeasuredHistory& history() const { return history_; }
+  bool IsDue() const { return history_.ranks.IsDue() || history_.hosts.IsDue(); }
   // The rows that are due, as many as one commit takes. `report` makes the report, which is written each minute while
   // the job is running, and at the end.
   StoreBatch Take(absl::Time now, bool is_running, const std::function<v1::GetJobResponse()>& report);
@@ -36,7 +37,11 @@ class MeasuredRows {
   void Clear();
 
  private:
-  RollUpHistory history_;
+  // Appends the history's rows that are due. False: there is more.
+  bool SaveHistory(StoreBatch* batch);
+
+  const std::string rows_;
+  MeasuredHistory history_;
   const std::string report_key_;
   v1::GetJobResponse loaded_;
   absl::Time reported_ = absl::InfinitePast();

@@ -48,7 +48,8 @@ RankSpan SpanOf(const v1::Heartbeat& heartbeat, int at) {
 
 }  // namespace
 
-Measurements::Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, RollUpHistory* history, absl::Time began)
+Measurements::Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, MeasuredHistory* history,
+                           absl::Time began)
     : hosts_(std::move(hosts)),
       memory_(budget),
       history_(history),
@@ -61,16 +62,18 @@ Measurements::Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, Ro
 
 void Measurements::Open() {
   is_open_ = true;
-  if (!memory_.Take(static_cast<int64_t>(size() * (kBuckets * sizeof(Cell) + sizeof(OpenRollUp))))) return;
+  const size_t bytes = size() * (kBuckets * sizeof(Cell) + sizeof(OpenRollUp)) + networks_.size() * sizeof(OpenTraffic);
+  if (!memory_.Take(static_cast<int64_t>(bytes))) return;
   cells_.resize(size() * kBuckets);
   open_roll_ups_.resize(size());
+  open_traffic_.resize(networks_.size());
 }
 
 void Measurements::Take(const v1::Heartbeat& heartbeat, absl::Time now) {
   if (!heartbeat.has_measures()) return;
   if (!is_open_) Open();
-  if (open_number_ >= 0 && history_->NumberAt(now) > open_number_) Close();
-  if (is_kept() && open_number_ < 0) open_number_ = history_->NumberAt(now);
+  if (open_number_ >= 0 && history().NumberAt(now) > open_number_) Close();
+  if (is_kept() && open_number_ < 0) open_number_ = history().NumberAt(now);
   const v1::Measures& measures = heartbeat.measures();
   for (int at = 0; at < heartbeat.pulses_size(); ++at) {
     const uint32_t rank = heartbeat.pulses(at).rank();
@@ -140,7 +143,22 @@ void Measurements::Close() {
                   Thousandths(sum.cpu, sum.seconds),
                   static_cast<uint32_t>(sum.steps)};
   }
-  history_->Add(std::exchange(open_number_, -1), over);
+  CloseTraffic(open_number_);
+  history_->ranks.Add(std::exchange(open_number_, -1), over);
+}
+
+void Measurements::CloseTraffic(int64_t number) {
+  std::vector<NetworkRollUp> over(open_traffic_.size());
+  for (size_t host = 0; host < over.size(); ++host) {
+    const OpenTraffic open = std::exchange(open_traffic_[host], OpenTraffic());
+    if (open.seconds <= 0) continue;
+    NetworkRollUp& one = over[host];
+    one.tenths = Saturated(static_cast<uint64_t>(10 * open.seconds + 0.5));
+    one.received = static_cast<float>(static_cast<double>(open.received) / open.seconds);
+    one.sent = static_cast<float>(static_cast<double>(open.sent) / open.seconds);
+    one.retransmits = static_cast<uint32_t>(open.retransmits);
+  }
+  history_->hosts.Add(number, over);
 }
 
 void Measurements::AddNetwork(uint32_t host, const v1::Measures& measures) {
@@ -154,6 +172,12 @@ void Measurements::AddNetwork(uint32_t host, const v1::Measures& measures) {
   blend(measures.sent_bytes(), &network.sent_bytes);
   blend(measures.retransmits(), &network.retransmits);
   network.total_retransmits += measures.retransmits();
+  if (open_traffic_.empty()) return;
+  OpenTraffic& open = open_traffic_[host];
+  open.seconds += seconds;
+  open.received += measures.received_bytes();
+  open.sent += measures.sent_bytes();
+  open.retransmits += measures.retransmits();
 }
 
 int64_t Measurements::EndBucket(absl::Time now) const { return std::max<int64_t>(0, (now - began_) / kBucket); }

@@ -64,7 +64,7 @@ class Measurements {
 
   // `hosts`: by rank, the number of its host. `budget`: null where all may be kept. `history`: the job's, in which this
   // epoch has begun. Both outlive this object.
-  Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, RollUpHistory* history, absl::Time began);
+  Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, MeasuredHistory* history, absl::Time began);
 
   // A heartbeat that is within its bounds.
   void Take(const v1::Heartbeat& heartbeat, absl::Time now);
@@ -86,7 +86,7 @@ class Measurements {
   RankSpan Sum(uint32_t rank, int64_t end, int64_t count) const;
   const RankSpan& Total(uint32_t rank) const { return totals_[rank]; }
   const Present& present(uint32_t rank) const { return present_[rank]; }
-  const RollUpHistory& history() const { return *history_; }
+  const RollUpHistory& history() const { return history_->ranks; }
   absl::Time TimeOf(int64_t bucket) const { return began_ + static_cast<double>(bucket) * kBucket; }
 
  private:
@@ -108,16 +108,25 @@ class Measurements {
     double most_transfer = 0;
   };
 
+  // Of a host in these ten seconds.
+  struct OpenTraffic {
+    double seconds = 0;
+    uint64_t received = 0;
+    uint64_t sent = 0;
+    uint64_t retransmits = 0;
+  };
+
   // At the first measurement.
   void Open();
   Cell& CellOf(uint32_t rank, int64_t bucket);
   void Add(uint32_t rank, const RankSpan& span, absl::Time now);
   void AddToRollUp(uint32_t rank, const RankSpan& span);
   void AddNetwork(uint32_t host, const v1::Measures& measures);
+  void CloseTraffic(int64_t number);
 
   const std::vector<uint32_t> hosts_;
   MemoryShare memory_;
-  RollUpHistory* const history_;
+  MeasuredHistory* const history_;
   const absl::Time began_;
   bool is_open_ = false;
   std::vector<RankSpan> totals_;
@@ -130,6 +139,8 @@ class Measurements {
   // Of these ten seconds, by rank.
   int64_t open_number_ = -1;
   std::vector<OpenRollUp> open_roll_ups_;
+  // By host.
+  std::vector<OpenTraffic> open_traffic_;
 };
 
 }  // namespace farandole

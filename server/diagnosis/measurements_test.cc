@@ -36,9 +36,9 @@ TEST(MeasurementsTest, EachTenSecondsGoToTheHistory) {
 }
 
 TEST(MeasurementsTest, TheSecondsThatAreNotOverGoToTheHistoryAtTheEnd) {
-  RollUpHistory history("measured/acme/train/", nullptr);
+  MeasuredHistory history("measured/acme/train/", nullptr);
   const absl::Time start = SimulatedJob::TimeAt(0);
-  history.Begin(1, {}, start, absl::ZeroDuration());
+  history.Begin(1, {}, {}, start, absl::ZeroDuration());
   Measurements measured({0, 0}, nullptr, &history, start);
   v1::Heartbeat beat;
   beat.add_pulses()->set_rank(0);
@@ -46,14 +46,23 @@ TEST(MeasurementsTest, TheSecondsThatAreNotOverGoToTheHistoryAtTheEnd) {
   beat.mutable_measures()->set_interval_us(500'000);
   beat.mutable_measures()->add_waited_us(250'000);
   beat.mutable_measures()->add_waited_us(0);
+  beat.mutable_measures()->set_received_bytes(1'000'000);
+  beat.mutable_measures()->set_sent_bytes(500'000);
+  beat.mutable_measures()->set_retransmits(2);
   for (int i = 1; i <= 5; ++i) measured.Take(beat, start + i * absl::Milliseconds(500));
-  EXPECT_TRUE(history.Read(1, 0).empty());
+  EXPECT_TRUE(history.ranks.Read(1, 0).empty());
   measured.Close();
-  ASSERT_EQ(history.Read(1, 0).size(), 1u);
-  EXPECT_EQ(history.Read(1, 0)[0].value.tenths, 25);
-  EXPECT_EQ(history.Read(1, 0)[0].value.waited, 500);
+  ASSERT_EQ(history.ranks.Read(1, 0).size(), 1u);
+  EXPECT_EQ(history.ranks.Read(1, 0)[0].value.tenths, 25);
+  EXPECT_EQ(history.ranks.Read(1, 0)[0].value.waited, 500);
+  ASSERT_EQ(history.hosts.Read(1, 0).size(), 1u);
+  const NetworkRollUp traffic = history.hosts.Read(1, 0)[0].value;
+  EXPECT_EQ(traffic.tenths, 25);
+  EXPECT_FLOAT_EQ(traffic.received, 2e6f);
+  EXPECT_FLOAT_EQ(traffic.sent, 1e6f);
+  EXPECT_EQ(traffic.retransmits, 10u);
   measured.Close();
-  EXPECT_EQ(history.Read(1, 0).size(), 1u);
+  EXPECT_EQ(history.ranks.Read(1, 0).size(), 1u);
 }
 
 TEST(MeasurementsTest, TheMostOfAHalfSecondIsKept) {
@@ -97,8 +106,8 @@ TEST(MeasurementsTest, TheMemoryIsGivenBackWithTheEpoch) {
 }
 
 TEST(MeasurementsTest, AHeartbeatWithoutMeasuresChangesNothing) {
-  RollUpHistory history("measured/acme/train/", nullptr);
-  history.Begin(1, {}, SimulatedJob::TimeAt(0), absl::ZeroDuration());
+  MeasuredHistory history("measured/acme/train/", nullptr);
+  history.Begin(1, {}, {}, SimulatedJob::TimeAt(0), absl::ZeroDuration());
   Measurements measured({0, 0}, nullptr, &history, SimulatedJob::TimeAt(0));
   v1::Heartbeat beat;
   beat.add_pulses()->set_rank(1);

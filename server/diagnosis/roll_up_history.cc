@@ -20,7 +20,6 @@ constexpr size_t kMostRowsBytes = 512 << 10;
 constexpr int64_t kMostRowBytes = 128 << 10;
 // A point of more ranks would be too much for a commit.
 constexpr size_t kMostRanks = 48 << 10;
-constexpr int64_t kPointBytes = sizeof(RollUp);
 constexpr char kLinks[] = "links";
 
 // A row begins with it.
@@ -35,61 +34,18 @@ absl::Status Unreadable(const StoreRow& row) {
   return absl::DataLossError(absl::StrCat("row ", row.key, " is not of what ranks have done"));
 }
 
-// Of several ranks in the same time: the mean of those that were measured, and the most of them.
-class MeanOfRanks {
- public:
-  void Add(const RollUp& rank) {
-    if (rank.tenths == 0) return;
-    ++count_;
-    waited_ += rank.waited;
-    transfer_ += rank.transfer;
-    cpu_ += rank.cpu;
-    mean_.tenths = std::max(mean_.tenths, rank.tenths);
-    mean_.most_waited = std::max(mean_.most_waited, rank.waited);
-    mean_.most_transfer = std::max(mean_.most_transfer, rank.transfer);
-    mean_.steps = std::max(mean_.steps, rank.steps);
-  }
-  RollUp Mean() const {
-    RollUp mean = mean_;
-    if (count_ == 0) return mean;
-    mean.waited = Saturated((waited_ + count_ / 2) / count_);
-    mean.transfer = Saturated((transfer_ + count_ / 2) / count_);
-    mean.cpu = Saturated((cpu_ + count_ / 2) / count_);
-    return mean;
-  }
-
- private:
-  RollUp mean_;
-  uint64_t count_ = 0;
-  uint64_t waited_ = 0;
-  uint64_t transfer_ = 0;
-  uint64_t cpu_ = 0;
-};
-
 }  // namespace
 
-void RollUp::Add(const RollUp& later) {
-  const uint32_t whole = uint32_t{tenths} + later.tenths;
-  if (later.tenths == 0) return;
-  const auto mean = [this, &later, whole](uint16_t before, uint16_t behind) {
-    return static_cast<uint16_t>((uint32_t{before} * tenths + uint32_t{behind} * later.tenths + whole / 2) / whole);
-  };
-  waited = mean(waited, later.waited);
-  transfer = mean(transfer, later.transfer);
-  cpu = mean(cpu, later.cpu);
-  most_waited = std::max(most_waited, later.most_waited);
-  most_transfer = std::max(most_transfer, later.most_transfer);
-  steps += later.steps;
-  tenths = Saturated(whole);
-}
-
-int64_t RollUpHistory::bytes() const {
+template <typename Value>
+int64_t BasicRollUpHistory<Value>::bytes() const {
   int64_t all = 0;
   for (const int64_t of_level : bytes_) all += of_level;
   return all + link_bytes_;
 }
 
-void RollUpHistory::Begin(uint64_t epoch, std::vector<int32_t> old_ranks, absl::Time now, absl::Duration wall_ahead) {
+template <typename Value>
+void BasicRollUpHistory<Value>::Begin(uint64_t epoch, std::vector<int32_t> old_ranks, absl::Time now,
+                                      absl::Duration wall_ahead) {
   if (!ahead_.has_value()) {
     ahead_ = wall_ahead;
     const int64_t number = (now + *ahead_ - absl::UnixEpoch()) / kFinest;
@@ -102,23 +58,29 @@ void RollUpHistory::Begin(uint64_t epoch, std::vector<int32_t> old_ranks, absl::
   if (KeepLinks(epoch, {std::move(old_ranks), false})) is_due_ = true;
 }
 
-int64_t RollUpHistory::NumberAt(absl::Time now) const {
+template <typename Value>
+int64_t BasicRollUpHistory<Value>::NumberAt(absl::Time now) const {
   return std::max<int64_t>(folded_[0], (now + *ahead_ - absl::UnixEpoch()) / kFinest);
 }
 
-absl::Time RollUpHistory::TimeOf(int64_t number) const { return absl::UnixEpoch() + number * kFinest - *ahead_; }
-
-int64_t RollUpHistory::PointsOfRow(size_t level, size_t size) {
-  return std::clamp<int64_t>(kMostRowBytes / (static_cast<int64_t>(size) * kPointBytes), 1, kLevels[level].in_row);
+template <typename Value>
+absl::Time BasicRollUpHistory<Value>::TimeOf(int64_t number) const {
+  return absl::UnixEpoch() + number * kFinest - *ahead_;
 }
 
-void RollUpHistory::Add(int64_t number, absl::Span<const RollUp> ranks) {
+template <typename Value>
+int64_t BasicRollUpHistory<Value>::PointsOfRow(size_t level, size_t size) {
+  return std::clamp<int64_t>(kMostRowBytes / (static_cast<int64_t>(size) * kValueBytes), 1, kLevels[level].in_row);
+}
+
+template <typename Value>
+void BasicRollUpHistory<Value>::Add(int64_t number, absl::Span<const Value> ranks) {
   if (ranks.empty() || ranks.size() > kMostRanks || number < folded_[0]) return;
-  std::vector<RollUp> values(ranks.begin(), ranks.end());
-  MeanOfRanks whole;
-  for (const RollUp& rank : ranks) whole.Add(rank);
-  values.push_back(whole.Mean());
-  MakeRoom(static_cast<int64_t>(kLevels.size() * values.size()) * kPointBytes);
+  std::vector<Value> values(ranks.begin(), ranks.end());
+  typename Value::Together whole;
+  for (const Value& rank : ranks) whole.Add(rank);
+  values.push_back(whole.Value());
+  MakeRoom(static_cast<int64_t>(kLevels.size() * values.size()) * kValueBytes);
   AddPoint(0, epoch_, number, values);
   folded_[0] = number + 1;
   FoldUp();
@@ -126,7 +88,8 @@ void RollUpHistory::Add(int64_t number, absl::Span<const RollUp> ranks) {
   if (!levels_[0].empty() && IsOver(0, levels_[0].back())) is_due_ = true;
 }
 
-void RollUpHistory::AddPoint(size_t level, uint64_t epoch, int64_t number, absl::Span<const RollUp> values) {
+template <typename Value>
+void BasicRollUpHistory<Value>::AddPoint(size_t level, uint64_t epoch, int64_t number, absl::Span<const Value> values) {
   Runs& runs = levels_[level];
   const auto goes_on = [&](const Run& run) {
     return run.epoch == epoch && run.size == values.size() && run.first <= number &&
@@ -134,7 +97,7 @@ void RollUpHistory::AddPoint(size_t level, uint64_t epoch, int64_t number, absl:
   };
   const bool is_new = runs.empty() || !goes_on(runs.back());
   const int64_t more = is_new ? 1 : std::max<int64_t>(0, number + 1 - runs.back().end());
-  if (!TakeRoom(level, more * static_cast<int64_t>(values.size()) * kPointBytes)) return;
+  if (!TakeRoom(level, more * static_cast<int64_t>(values.size()) * kValueBytes)) return;
   if (is_new) {
     Run& run = runs.emplace_back();
     run.epoch = epoch;
@@ -145,11 +108,12 @@ void RollUpHistory::AddPoint(size_t level, uint64_t epoch, int64_t number, absl:
   Run& run = runs.back();
   run.values.resize(run.values.size() + static_cast<size_t>(more) * run.size);
   run.is_dirty = true;
-  RollUp* const point = &run.values[static_cast<size_t>(number - run.first) * run.size];
+  Value* const point = &run.values[static_cast<size_t>(number - run.first) * run.size];
   for (size_t rank = 0; rank < run.size; ++rank) point[rank].Add(values[rank]);
 }
 
-void RollUpHistory::FoldUp() {
+template <typename Value>
+void BasicRollUpHistory<Value>::FoldUp() {
   for (size_t level = 1; level < kLevels.size(); ++level) {
     const int64_t width = kLevels[level - 1].width;
     const int64_t until = folded_[level - 1] / width * width;
@@ -168,7 +132,8 @@ void RollUpHistory::FoldUp() {
   }
 }
 
-void RollUpHistory::Trim() {
+template <typename Value>
+void BasicRollUpHistory<Value>::Trim() {
   bool is_less = false;
   for (size_t level = 0; level < kLevels.size(); ++level) {
     Runs& runs = levels_[level];
@@ -182,7 +147,8 @@ void RollUpHistory::Trim() {
   if (is_less) ForgetEpochs();
 }
 
-void RollUpHistory::DropOldest(size_t level) {
+template <typename Value>
+void BasicRollUpHistory<Value>::DropOldest(size_t level) {
   const Run& run = levels_[level].front();
   if (run.is_kept) gone_.push_back(KeyOf(level, run));
   memory_.Return(run.bytes());
@@ -190,7 +156,8 @@ void RollUpHistory::DropOldest(size_t level) {
   levels_[level].pop_front();
 }
 
-void RollUpHistory::ForgetEpochs() {
+template <typename Value>
+void BasicRollUpHistory<Value>::ForgetEpochs() {
   uint64_t oldest = epoch_;
   for (const Runs& runs : levels_) {
     if (!runs.empty()) oldest = std::min(oldest, runs.front().epoch);
@@ -198,7 +165,8 @@ void RollUpHistory::ForgetEpochs() {
   while (!links_.empty() && links_.begin()->first <= oldest) DropOldestLinks();
 }
 
-bool RollUpHistory::KeepLinks(uint64_t epoch, Links links) {
+template <typename Value>
+bool BasicRollUpHistory<Value>::KeepLinks(uint64_t epoch, Links links) {
   const int64_t bytes = links.bytes();
   if (!memory_.Take(bytes)) return false;
   link_bytes_ += bytes;
@@ -210,7 +178,8 @@ bool RollUpHistory::KeepLinks(uint64_t epoch, Links links) {
   return true;
 }
 
-void RollUpHistory::DropOldestLinks() {
+template <typename Value>
+void BasicRollUpHistory<Value>::DropOldestLinks() {
   const auto oldest = links_.begin();
   if (oldest->second.is_kept) gone_.push_back(KeyOfLinks(oldest->first));
   memory_.Return(oldest->second.bytes());
@@ -218,7 +187,8 @@ void RollUpHistory::DropOldestLinks() {
   links_.erase(oldest);
 }
 
-void RollUpHistory::MakeRoom(int64_t bytes) {
+template <typename Value>
+void BasicRollUpHistory<Value>::MakeRoom(int64_t bytes) {
   while (!memory_.Take(bytes)) {
     const size_t largest = static_cast<size_t>(std::max_element(bytes_.begin(), bytes_.end()) - bytes_.begin());
     if (levels_[largest].size() < 2) return;
@@ -227,18 +197,21 @@ void RollUpHistory::MakeRoom(int64_t bytes) {
   memory_.Return(bytes);
 }
 
-bool RollUpHistory::TakeRoom(size_t level, int64_t bytes) {
+template <typename Value>
+bool BasicRollUpHistory<Value>::TakeRoom(size_t level, int64_t bytes) {
   if (!memory_.Take(bytes)) return false;
   bytes_[level] += bytes;
   return true;
 }
 
-bool RollUpHistory::IsOver(size_t level, const Run& run) const {
+template <typename Value>
+bool BasicRollUpHistory<Value>::IsOver(size_t level, const Run& run) const {
   if (&run != &levels_[level].back()) return true;
   return IsFull(level, run) && folded_[level] >= run.end() * kLevels[level].width;
 }
 
-std::map<uint64_t, size_t> RollUpHistory::Trace(uint64_t epoch, uint32_t rank) const {
+template <typename Value>
+std::map<uint64_t, size_t> BasicRollUpHistory<Value>::Trace(uint64_t epoch, uint32_t rank) const {
   std::map<uint64_t, size_t> ranks;
   for (int64_t now = rank; now >= 0; --epoch) {
     ranks[epoch] = static_cast<size_t>(now);
@@ -249,7 +222,8 @@ std::map<uint64_t, size_t> RollUpHistory::Trace(uint64_t epoch, uint32_t rank) c
   return ranks;
 }
 
-int64_t RollUpHistory::Boundary(size_t level) const {
+template <typename Value>
+int64_t BasicRollUpHistory<Value>::Boundary(size_t level) const {
   if (level == kLevels.size() || levels_[level].empty()) return std::numeric_limits<int64_t>::min();
   if (levels_[level - 1].empty()) return std::numeric_limits<int64_t>::max();
   const int64_t width = kLevels[level].width;
@@ -260,7 +234,8 @@ int64_t RollUpHistory::Boundary(size_t level) const {
   return begin == finer ? begin : begin + width;
 }
 
-int64_t RollUpHistory::Oldest() const {
+template <typename Value>
+int64_t BasicRollUpHistory<Value>::Oldest() const {
   int64_t oldest = std::numeric_limits<int64_t>::max();
   for (size_t level = 0; level < kLevels.size(); ++level) {
     if (!levels_[level].empty()) oldest = std::min(oldest, levels_[level].front().first * kLevels[level].width);
@@ -268,19 +243,22 @@ int64_t RollUpHistory::Oldest() const {
   return oldest;
 }
 
-int64_t RollUpHistory::WidthFor(int64_t since) const {
+template <typename Value>
+int64_t BasicRollUpHistory<Value>::WidthFor(int64_t since) const {
   for (const Level& level : kLevels) {
     if (folded_[0] - since <= kMostRead * level.width) return level.width;
   }
   return kLevels.back().width;
 }
 
-int64_t RollUpHistory::SinceOf(absl::Duration latest) const {
+template <typename Value>
+int64_t BasicRollUpHistory<Value>::SinceOf(absl::Duration latest) const {
   return std::max(std::min(Oldest(), folded_[0]), folded_[0] - latest / kFinest);
 }
 
-std::vector<RollUpHistory::Point> RollUpHistory::Collect(const ValueOf& value_of,
-                                                         std::optional<absl::Duration> latest) const {
+template <typename Value>
+auto BasicRollUpHistory<Value>::Collect(const ValueOf& value_of, std::optional<absl::Duration> latest) const
+    -> std::vector<Point> {
   int64_t since = latest.has_value() ? SinceOf(*latest) : Oldest();
   const int64_t least_width = latest.has_value() ? WidthFor(since) : kLevels[0].width;
   since = since / least_width * least_width;
@@ -295,11 +273,11 @@ std::vector<RollUpHistory::Point> RollUpHistory::Collect(const ValueOf& value_of
       for (int64_t number = run.first; number < run.end(); ++number) {
         const int64_t begin = number * of_level;
         if (begin < oldest || begin >= newest || begin + of_level <= since) continue;
-        const RollUp value = value_of(run, number - run.first);
+        const Value value = value_of(run, number - run.first);
         if (value.tenths == 0) continue;
         const int64_t point = begin / width * width;
         if (older.empty() || older.back().number != point)
-          older.push_back({point, absl::UnixEpoch() + point * kFinest, width * kFinest, RollUp()});
+          older.push_back({point, absl::UnixEpoch() + point * kFinest, width * kFinest, Value()});
         older.back().value.Add(value);
       }
     }
@@ -313,39 +291,42 @@ std::vector<RollUpHistory::Point> RollUpHistory::Collect(const ValueOf& value_of
   return points;
 }
 
-std::vector<RollUpHistory::Point> RollUpHistory::Read(uint64_t epoch, uint32_t rank,
-                                                      std::optional<absl::Duration> latest) const {
+template <typename Value>
+auto BasicRollUpHistory<Value>::Read(uint64_t epoch, uint32_t rank, std::optional<absl::Duration> latest) const
+    -> std::vector<Point> {
   if (rank == kWholeJob) {
     return Collect([](const Run& run, int64_t at) { return run.point(at)[run.size - 1]; }, latest);
   }
   const std::map<uint64_t, size_t> ranks = Trace(epoch, rank);
   const auto value_of = [&ranks](const Run& run, int64_t at) {
     const auto found = ranks.find(run.epoch);
-    return found == ranks.end() || found->second + 1 >= run.size ? RollUp() : run.point(at)[found->second];
+    return found == ranks.end() || found->second + 1 >= run.size ? Value() : run.point(at)[found->second];
   };
   return Collect(value_of, latest);
 }
 
-std::vector<RollUpHistory::Point> RollUpHistory::ReadMean(uint64_t epoch, absl::Span<const uint32_t> ranks,
-                                                          std::optional<absl::Duration> latest) const {
+template <typename Value>
+auto BasicRollUpHistory<Value>::ReadMean(uint64_t epoch, absl::Span<const uint32_t> ranks,
+                                         std::optional<absl::Duration> latest) const -> std::vector<Point> {
   std::map<uint64_t, std::vector<size_t>> places;
   for (const uint32_t rank : ranks) {
     for (const auto& [at, place] : Trace(epoch, rank)) places[at].push_back(place);
   }
   const auto value_of = [&places](const Run& run, int64_t at) {
-    MeanOfRanks mean;
+    typename Value::Together mean;
     const auto found = places.find(run.epoch);
-    if (found == places.end()) return mean.Mean();
+    if (found == places.end()) return mean.Value();
     for (const size_t place : found->second) {
       if (place + 1 < run.size) mean.Add(run.point(at)[place]);
     }
-    return mean.Mean();
+    return mean.Value();
   };
   return Collect(value_of, latest);
 }
 
-std::vector<std::pair<int64_t, RollUp>> RollUpHistory::ReadFinest(uint32_t rank) const {
-  std::vector<std::pair<int64_t, RollUp>> points;
+template <typename Value>
+std::vector<std::pair<int64_t, Value>> BasicRollUpHistory<Value>::ReadFinest(uint32_t rank) const {
+  std::vector<std::pair<int64_t, Value>> points;
   for (const Run& run : levels_[0]) {
     if (run.epoch != epoch_ || rank + 1 >= run.size) continue;
     for (int64_t at = 0; at < run.points(); ++at) {
@@ -355,25 +336,29 @@ std::vector<std::pair<int64_t, RollUp>> RollUpHistory::ReadFinest(uint32_t rank)
   return points;
 }
 
-std::string RollUpHistory::KeyOf(size_t level, const Run& run) const {
+template <typename Value>
+std::string BasicRollUpHistory<Value>::KeyOf(size_t level, const Run& run) const {
   return absl::StrFormat("%s%d/%012d/%012d", rows_, level, run.epoch, run.first);
 }
 
-std::string RollUpHistory::KeyOfLinks(uint64_t epoch) const {
+template <typename Value>
+std::string BasicRollUpHistory<Value>::KeyOfLinks(uint64_t epoch) const {
   return absl::StrFormat("%s%s/%012d", rows_, kLinks, epoch);
 }
 
-std::string RollUpHistory::RowOf(size_t level, const Run& run) const {
+template <typename Value>
+std::string BasicRollUpHistory<Value>::RowOf(size_t level, const Run& run) const {
   Head head;
   head.size = static_cast<uint32_t>(run.size);
   head.until = std::min(folded_[level], run.end() * kLevels[level].width);
-  std::string row(sizeof(head) + run.values.size() * sizeof(RollUp), '\0');
+  std::string row(sizeof(head) + run.values.size() * sizeof(Value), '\0');
   std::memcpy(row.data(), &head, sizeof(head));
-  std::memcpy(row.data() + sizeof(head), run.values.data(), run.values.size() * sizeof(RollUp));
+  std::memcpy(row.data() + sizeof(head), run.values.data(), run.values.size() * sizeof(Value));
   return row;
 }
 
-bool RollUpHistory::Save(StoreBatch* batch) {
+template <typename Value>
+bool BasicRollUpHistory<Value>::Save(StoreBatch* batch) {
   size_t rows = 0;
   size_t bytes = 0;
   for (; !gone_.empty() && rows < kMostRows; ++rows, gone_.pop_front()) batch->deletes.push_back(gone_.front());
@@ -405,13 +390,15 @@ bool RollUpHistory::Save(StoreBatch* batch) {
   return !is_due_;
 }
 
-absl::Status RollUpHistory::Load(const StoreRow& row) {
+template <typename Value>
+absl::Status BasicRollUpHistory<Value>::Load(const StoreRow& row) {
   const absl::Status status = LoadRow(row);
   if (!status.ok()) gone_.push_back(row.key);
   return status;
 }
 
-absl::Status RollUpHistory::LoadRow(const StoreRow& row) {
+template <typename Value>
+absl::Status BasicRollUpHistory<Value>::LoadRow(const StoreRow& row) {
   const std::vector<std::string> parts = absl::StrSplit(absl::StripPrefix(row.key, rows_), '/');
   int level = -1;
   uint64_t epoch = 0;
@@ -430,7 +417,8 @@ absl::Status RollUpHistory::LoadRow(const StoreRow& row) {
   return LoadRun(static_cast<size_t>(level), epoch, first, row);
 }
 
-absl::Status RollUpHistory::LoadRun(size_t level, uint64_t epoch, int64_t first, const StoreRow& row) {
+template <typename Value>
+absl::Status BasicRollUpHistory<Value>::LoadRun(size_t level, uint64_t epoch, int64_t first, const StoreRow& row) {
   Run run;
   run.epoch = epoch;
   run.first = first;
@@ -438,10 +426,10 @@ absl::Status RollUpHistory::LoadRun(size_t level, uint64_t epoch, int64_t first,
   if (row.value.size() < sizeof(head)) return Unreadable(row);
   std::memcpy(&head, row.value.data(), sizeof(head));
   const size_t bytes = row.value.size() - sizeof(head);
-  const bool is_whole = head.size > 0 && bytes > 0 && bytes % (head.size * sizeof(RollUp)) == 0;
+  const bool is_whole = head.size > 0 && bytes > 0 && bytes % (head.size * sizeof(Value)) == 0;
   if (head.version != 1 || !is_whole) return Unreadable(row);
   run.size = head.size;
-  run.values.resize(bytes / sizeof(RollUp));
+  run.values.resize(bytes / sizeof(Value));
   std::memcpy(run.values.data(), row.value.data() + sizeof(head), bytes);
   run.is_kept = true;
   if (!levels_[level].empty() && levels_[level].back().epoch > run.epoch) return Unreadable(row);
@@ -452,7 +440,8 @@ absl::Status RollUpHistory::LoadRun(size_t level, uint64_t epoch, int64_t first,
   return absl::OkStatus();
 }
 
-void RollUpHistory::Clear() {
+template <typename Value>
+void BasicRollUpHistory<Value>::Clear() {
   for (size_t level = 0; level < kLevels.size(); ++level) {
     while (!levels_[level].empty()) DropOldest(level);
   }
@@ -461,5 +450,8 @@ void RollUpHistory::Clear() {
   left_out_.clear();
   is_due_ = is_hasty_ = true;
 }
+
+template class BasicRollUpHistory<RollUp>;
+template class BasicRollUpHistory<NetworkRollUp>;
 
 }  // namespace farandole

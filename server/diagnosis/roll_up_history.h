@@ -26,9 +26,12 @@ namespace farandole {
 // seconds, and the older the coarser. It outlives epochs and, by its rows in the store, the coordinator. Pure: times
 // come with the calls. Owned by its Job. docs/decisions/0034-measurements-are-kept.md has the arithmetic.
 //
-// A rank is one of an epoch. A process that goes on in the next epoch goes on here, whatever its rank is there; one
-// that comes in a lost one's place is another.
-class RollUpHistory {
+// If a process continues in the next epoch, its history continues too, even if its rank changes. A process that
+// replaces a lost one begins a new history.
+//
+// The same for hosts' networks, by the numbers of hosts: `Value` says which.
+template <typename Value>
+class BasicRollUpHistory {
  public:
   static constexpr absl::Duration kFinest = absl::Seconds(10);
   struct Level {
@@ -38,15 +41,15 @@ class RollUpHistory {
     int64_t kept;
     int64_t in_row;
   };
-  // 10 s for an hour, 1 min for 6 hours, 10 min for 3 days, 1 h for 30 days. A row of points is there before the finer
-  // ones go that it is made of.
+  // 10 s for an hour, 1 min for 6 hours, 10 min for 3 days, 1 h for 30 days. A coarser row is made before the finer
+  // points go from which it is computed.
   static constexpr std::array<Level, 4> kLevels = {{{1, 366, 6}, {6, 370, 10}, {60, 438, 6}, {360, 720, 6}}};
   // Of one job, in memory as in the store; each level has a quarter of it, which is all that 1,400 ranks need.
   static constexpr int64_t kMostBytes = 64 << 20;
-  // Epochs whose members are followed into those before, and the bytes of all links.
+  // The most epochs of which it is known what rank each member had in the epoch before, and the most bytes of that.
   static constexpr size_t kMostLinks = 1024;
   static constexpr int64_t kMostLinkBytes = 4 << 20;
-  // Points of a time that are enough for a chart, and all that 30 days have.
+  // The most points that a Read of a limited time gives of a level: enough for a chart, and 30 days of hours.
   static constexpr int64_t kMostRead = 720;
   // In place of a rank: the job in all. Its shares are averages over the ranks, and the most of them; its steps are
   // those of the rank that has made most.
@@ -57,11 +60,11 @@ class RollUpHistory {
     int64_t number = 0;
     absl::Time at;
     absl::Duration width;
-    RollUp value;
+    Value value;
   };
 
   // `rows`: what the keys of its rows begin with. `budget` outlives this object; null: all may be kept.
-  RollUpHistory(std::string rows, MemoryBudget* budget) : rows_(std::move(rows)), memory_(budget) {}
+  BasicRollUpHistory(std::string rows, MemoryBudget* budget) : rows_(std::move(rows)), memory_(budget) {}
 
   // An epoch runs from now on; its number is greater than that of the one before, or the same after a restart of the
   // coordinator. `old_ranks`: of each rank the one that it had in the epoch before, or -1; empty: all are new.
@@ -71,13 +74,13 @@ class RollUpHistory {
   // When these ten seconds began, by the clock of `now`.
   absl::Time TimeOf(int64_t number) const;
   // Ten seconds are over: all that the epoch's ranks did in them, by rank.
-  void Add(int64_t number, absl::Span<const RollUp> ranks);
+  void Add(int64_t number, absl::Span<const Value> ranks);
   // The epoch has ended, or the coordinator ends: what there is goes to the store now.
   void Hasten() { is_hasty_ = is_due_ = true; }
 
-  // The points of a member of the epoch, oldest first; ranks that it had in earlier epochs included. `latest`: only
-  // of so long before the job's last point, in the finest steps of a level of which kMostRead are enough, or coarser
-  // where no finer ones are kept; nullopt: all points that there are.
+  // The points of a member of the epoch, oldest first; ranks that it had in earlier epochs included. `latest` limits
+  // them to so long before the job's last point. They then have the width of the finest level that covers this time
+  // with kMostRead points, and are coarser where no finer ones are kept. nullopt: all points that there are.
   std::vector<Point> Read(uint64_t epoch, uint32_t rank, std::optional<absl::Duration> latest = std::nullopt) const;
   // The same for several members together: as the job in all has it for all ranks.
   std::vector<Point> ReadMean(uint64_t epoch, absl::Span<const uint32_t> ranks,
@@ -85,7 +88,7 @@ class RollUpHistory {
   // The epoch that runs, or ran last.
   uint64_t epoch() const { return epoch_; }
   // The latest hour of a rank of the epoch that runs, by the numbers of ten seconds, oldest first.
-  std::vector<std::pair<int64_t, RollUp>> ReadFinest(uint32_t rank) const;
+  std::vector<std::pair<int64_t, Value>> ReadFinest(uint32_t rank) const;
   int64_t bytes() const;
 
   // There are rows to write or to delete: once a minute or less, for jobs of 1,365 ranks or fewer.
@@ -107,14 +110,14 @@ class RollUpHistory {
     // Of a point: the ranks, and the job in all.
     size_t size = 0;
     // By point and rank.
-    std::vector<RollUp> values;
+    std::vector<Value> values;
     bool is_kept = false;
     bool is_dirty = false;
 
     int64_t points() const { return static_cast<int64_t>(values.size() / size); }
     int64_t end() const { return first + points(); }
-    const RollUp* point(int64_t at) const { return &values[static_cast<size_t>(at) * size]; }
-    int64_t bytes() const { return static_cast<int64_t>(values.size() * sizeof(RollUp)); }
+    const Value* point(int64_t at) const { return &values[static_cast<size_t>(at) * size]; }
+    int64_t bytes() const { return static_cast<int64_t>(values.size() * sizeof(Value)); }
   };
   struct Links {
     std::vector<int32_t> old_ranks;
@@ -123,13 +126,14 @@ class RollUpHistory {
     int64_t bytes() const { return static_cast<int64_t>(old_ranks.size() * sizeof(int32_t)); }
   };
   using Runs = std::deque<Run>;
+  static constexpr int64_t kValueBytes = sizeof(Value);
   // The value that is read of a run's point of this index; where its `tenths` are 0, there is none.
-  using ValueOf = std::function<RollUp(const Run&, int64_t)>;
+  using ValueOf = std::function<Value(const Run&, int64_t)>;
 
   static int64_t PointsOfRow(size_t level, size_t size);
   static bool IsFull(size_t level, const Run& run) { return run.points() >= PointsOfRow(level, run.size); }
   // Puts it to the level's last point, if it is of the same time, or behind it.
-  void AddPoint(size_t level, uint64_t epoch, int64_t number, absl::Span<const RollUp> values);
+  void AddPoint(size_t level, uint64_t epoch, int64_t number, absl::Span<const Value> values);
   // Puts what is over into the coarser levels.
   void FoldUp();
   // Drops what is too old, or too much.
@@ -176,6 +180,30 @@ class RollUpHistory {
   std::vector<std::string> left_out_;
   bool is_due_ = false;
   bool is_hasty_ = false;
+};
+
+using RollUpHistory = BasicRollUpHistory<RollUp>;
+using NetworkHistory = BasicRollUpHistory<NetworkRollUp>;
+
+// Of a job. Both begin an epoch at the same time, and are told of the same ten seconds.
+struct MeasuredHistory {
+  // The keys of the hosts' rows have it behind the job's `rows`.
+  static constexpr char kHosts[] = "net/";
+
+  MeasuredHistory(const std::string& rows, MemoryBudget* budget) : ranks(rows, budget), hosts(rows + kHosts, budget) {}
+  // See BasicRollUpHistory.
+  void Begin(uint64_t epoch, std::vector<int32_t> old_ranks, std::vector<int32_t> old_hosts, absl::Time now,
+             absl::Duration wall_ahead) {
+    ranks.Begin(epoch, std::move(old_ranks), now, wall_ahead);
+    hosts.Begin(epoch, std::move(old_hosts), now, wall_ahead);
+  }
+  void Hasten() {
+    ranks.Hasten();
+    hosts.Hasten();
+  }
+
+  RollUpHistory ranks;
+  NetworkHistory hosts;
 };
 
 }  // namespace farandole

@@ -18,8 +18,8 @@ std::vector<uint32_t> HostsOf(const SimulatedJob::Plan& plan) {
 uint64_t Us(double seconds) { return static_cast<uint64_t>(std::max(0.0, seconds) * 1e6); }
 
 // An epoch has begun in `history`.
-RollUpHistory* Begun(RollUpHistory* history) {
-  history->Begin(1, {}, SimulatedJob::TimeAt(0), absl::ZeroDuration());
+MeasuredHistory* Begun(MeasuredHistory* history) {
+  history->Begin(1, {}, {}, SimulatedJob::TimeAt(0), absl::ZeroDuration());
   return history;
 }
 

@@ -65,7 +65,7 @@ class SimulatedJob {
   Shares Totals() const;
   std::optional<Blocker> WorstOfAll() const;
   const Measurements& measurements() const { return measurements_; }
-  const RollUpHistory& history() const { return history_; }
+  const RollUpHistory& history() const { return history_.ranks; }
   absl::Time now() const { return TimeAt(now_); }
   static absl::Time TimeAt(double seconds) { return absl::FromUnixSeconds(1000) + absl::Seconds(seconds); }
 
@@ -87,7 +87,7 @@ class SimulatedJob {
 
   Plan plan_;
   std::mt19937_64 random_;
-  RollUpHistory history_{"measured/acme/train/", nullptr};
+  MeasuredHistory history_{"measured/acme/train/", nullptr};
   Measurements measurements_;
   double now_ = 0;
   double next_beat_ = 0.5;

@@ -119,6 +119,7 @@ absl::StatusOr<Json> ChartsJson(absl::string_view query, const v1::GetJobRespons
     return absl::NotFoundError(absl::StrCat("job ", job.summary().job(), " has no worker of rank ", rank));
   Json json;
   json["rank_history"] = HistoryJson(job.rank_history());
+  if (job.has_network_history()) json["network_history"] = NetworkJson(job.network_history());
   return json;
 }
 

@@ -83,6 +83,9 @@ TEST(ViewJsonTest, ChartsAreOfARankAHostOrTheWholeJobThatThereIs) {
   EXPECT_EQ(ViewJson("charts", "rank=8", job, 0).status().message(), "job mnist has no worker of rank 8");
   EXPECT_EQ(ViewJson("charts", "host=id-7", job, 0).status().message(), "job mnist has no rank on host id-7");
   job.mutable_rank_history()->add_at_unix_ms(7);
+  EXPECT_FALSE(View("charts", "host=id-0", job).contains("network_history"));
+  job.mutable_network_history()->add_sent_bytes(uint64_t{1} << 40);
+  EXPECT_EQ(View("charts", "host=id-0", job)["network_history"]["sent_bytes"], (Json{uint64_t{1} << 40}));
   EXPECT_EQ(View("charts", "host=id-0", job)["rank_history"]["at_unix_ms"], (Json{7}));
 }
 

@@ -265,8 +265,8 @@ def test_the_section_in_which_a_rank_loses_its_time_is_named(
         rf"rank 1 \(\S+\) was last in .*: {cause}; its '{section}' section takes (\d+) ms a step, the median (\S+) ms",
         seconds=VERDICT_SECONDS,
     )
-    # 60 ms more than the others.
-    assert 55 <= float(found.group(1)) - float(found.group(2)) <= 90, found.group(0)
+    # 60 ms more than the others, but for one of the first steps, which may have begun before the measuring.
+    assert 50 <= float(found.group(1)) - float(found.group(2)) <= 90, found.group(0)
     threading.Event().wait(10)
     shown = show(coordinator, section, "?rank=1")
     assert shown["diagnosis"]["blockers"][0]["section"] == section, shown["diagnosis"]

@@ -242,10 +242,19 @@ export interface Rank {
   worker: Worker;
 }
 
-// Of a rank, of a host's ranks, or of the job in all.
+// By column, a second; retransmits in ten seconds.
+export interface NetworkHistory {
+  at_unix_ms: number[];
+  received_bytes: number[];
+  sent_bytes: number[];
+  retransmits: number[];
+}
+
+// Of a rank, of a host's ranks, or of the job in all; the latter two with their network.
 export interface Charted {
   at_unix_ms: number;
   rank_history: RankHistory;
+  network_history?: NetworkHistory;
 }
 
 export interface Host {

@@ -1,7 +1,7 @@
 // Charts of a job, a host or a rank over time, in the range that the address names.
 import type { JSX } from "preact";
 import { setQuery, type Address } from "./address";
-import { askJson, viewOf, type Charted, type RankHistory, type SectionTime } from "./api";
+import { askJson, viewOf, type Charted, type NetworkHistory, type RankHistory, type SectionTime } from "./api";
 import { Chart, type Line } from "./chart";
 import { milliseconds } from "./format";
 import type { JobProps } from "./job";
@@ -54,10 +54,13 @@ export function Charts({ tenant, name, address, of }: ChartsProps): JSX.Element 
     <>
       <Ranges address={address} range={range} />
       <Show of={loaded}>
-        {({ rank_history: history }) => (
+        {({ rank_history: history, network_history: network }) => (
           <>
             {history.at_unix_ms.length > 1 ? (
-              <Plots history={history} isOne={isOne} />
+              <div class="charts">
+                <Plots history={history} isOne={isOne} />
+                {network && network.at_unix_ms.length > 1 && <Traffic of={network} />}
+              </div>
             ) : (
               <p class="remark">Nothing was measured in this time. Charts begin after twenty seconds of measuring.</p>
             )}
@@ -80,11 +83,27 @@ function Plots({ history, isOne }: { history: RankHistory; isOne: boolean }): JS
   ];
   const cpu = isOne ? "CPU (100 % is a core)" : "CPU of a rank, mean (100 % is a core)";
   return (
-    <div class="charts">
+    <>
       <Chart title="Share of the time" unit=" %" most={100} at={at} lines={shares} />
       <Chart title={cpu} unit=" %" at={at} lines={[{ name: "CPU", colour: "--own", values: asPercent(history.cpu) }]} />
       <Chart title="Steps a second" unit="" at={at} lines={[{ name: "steps", colour: "--own", values: history.steps.map((value) => value / 10) }]} />
-    </div>
+    </>
+  );
+}
+
+const MIB = 2 ** 20;
+const asMib = (bytes: readonly number[]): number[] => bytes.map((value) => value / MIB);
+
+function Traffic({ of }: { of: NetworkHistory }): JSX.Element {
+  const lines: Line[] = [
+    { name: "received", colour: "--waited", values: asMib(of.received_bytes) },
+    { name: "sent", colour: "--transfer", values: asMib(of.sent_bytes) },
+  ];
+  return (
+    <>
+      <Chart title="Network, MiB a second" unit="" at={of.at_unix_ms} lines={lines} />
+      <Chart title="Retransmits a second" unit="" at={of.at_unix_ms} lines={[{ name: "retransmits", colour: "--waited", values: of.retransmits.map((value) => value / 10) }]} />
+    </>
   );
 }
 

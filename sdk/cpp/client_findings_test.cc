@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "farandole/client_collectives.h"
 #include "farandole/client_types.h"
 #include "farandole/v1/access.pb.h"
 #include "farandole/v1/admin.pb.h"
@@ -28,6 +29,56 @@ Answer Decode(const std::string& text) {
   Answer answer;
   Read(WireReader(bytes), &answer);
   return answer;
+}
+
+constexpr char kCollectives[] = R"(
+  epoch: 2 size: 3 asked_unix_ms: 4000 is_over: true answered: 5 found: 6 left_out: 7 waited_us: 8 moving_us: 9
+  costs {
+    name: "grad" group: 10 op: OP_TYPE_SCATTER is_on_gpu: true count: 11 bytes: 12 waited_us: 13 moving_us: 14
+    mean_wait_us: 1.5 mean_moving_us: 2.5 longest_wait_us: 15 longest_wait_rank: 16 wait_percent: 3.5
+    algorithm_bytes_per_second: 4.5 bus_bytes_per_second: 5.5 compared: 17 last { rank: 18 times: 19 } last { rank: 20 }
+    least_wait_rank: 21 least_wait_us: 6.5
+  }
+  silent { rank: 22 silence: "it is stopped" })";
+
+TEST(ClientFindingsTest, EveryFieldOfCollectivesIsRead) {
+  const auto read = Decode<v1::SurveyCollectivesResponse, Collectives>(kCollectives);
+  EXPECT_EQ(read.epoch, 2u);
+  EXPECT_EQ(read.size, 3u);
+  EXPECT_EQ(read.asked, std::chrono::system_clock::from_time_t(4));
+  EXPECT_TRUE(read.is_over);
+  EXPECT_EQ(read.answered, 5u);
+  EXPECT_EQ(read.found, 6u);
+  EXPECT_EQ(read.left_out, 7u);
+  EXPECT_EQ(read.waited, microseconds(8));
+  EXPECT_EQ(read.moving, microseconds(9));
+  ASSERT_EQ(read.silent.size(), 1u);
+  EXPECT_EQ(read.silent[0].rank, 22);
+  EXPECT_EQ(read.silent[0].silence, "it is stopped");
+  ASSERT_EQ(read.costs.size(), 1u);
+  const CollectiveCost& cost = read.costs[0];
+  EXPECT_EQ(cost.name, "grad");
+  EXPECT_EQ(cost.group, 10u);
+  EXPECT_EQ(cost.operation, "scatter");
+  EXPECT_TRUE(cost.is_on_gpu);
+  EXPECT_EQ(cost.count, 11u);
+  EXPECT_EQ(cost.bytes, 12u);
+  EXPECT_EQ(cost.waited, microseconds(13));
+  EXPECT_EQ(cost.moving, microseconds(14));
+  EXPECT_EQ(cost.mean_wait.count(), 1.5);
+  EXPECT_EQ(cost.mean_moving.count(), 2.5);
+  EXPECT_EQ(cost.longest_wait, microseconds(15));
+  EXPECT_EQ(cost.longest_wait_rank, 16);
+  EXPECT_EQ(cost.wait_percent, 3.5);
+  EXPECT_EQ(cost.algorithm_bytes_per_second, 4.5);
+  EXPECT_EQ(cost.bus_bytes_per_second, 5.5);
+  EXPECT_EQ(cost.compared, 17u);
+  ASSERT_EQ(cost.last.size(), 2u);
+  EXPECT_EQ(cost.last[0].rank, 18);
+  EXPECT_EQ(cost.last[0].times, 19u);
+  EXPECT_EQ(cost.last[1].rank, 20);
+  EXPECT_EQ(cost.least_wait_rank, 21);
+  EXPECT_EQ(cost.least_wait.count(), 6.5);
 }
 
 constexpr char kFindings[] = R"(

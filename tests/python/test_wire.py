@@ -1,13 +1,17 @@
 """Messages of the control plane's client, held against protoc, of which the client needs nothing."""
 
 import datetime
+import re
 import subprocess
+from typing import List
 
 import harness
 import pytest
 from farandole.client import (
     BarredHost,
     Checkpoint,
+    CollectiveCost,
+    Collectives,
     Details,
     Elastic,
     Event,
@@ -19,6 +23,7 @@ from farandole.client import (
     GpuUsage,
     Job,
     KernelThread,
+    LastArrival,
     Member,
     Progress,
     RankFindings,
@@ -32,6 +37,7 @@ from farandole.client import (
     Wait,
     Worker,
 )
+from farandole.client._findings import _DTYPES, _OPERATIONS
 from farandole.client._timeline import Chunk
 from farandole.client._types import CheckpointList, TenantList
 from farandole.client._wire import decode, encode, numbers
@@ -73,6 +79,16 @@ parts {
   number: 7 rank: 8 host_id: "host" hostname: "node-3"
   chunk { lines_zlib: "\\000\\377" lines_bytes: 9 events: 10 sent_ns: 11 ahead_ns: -12 error_ns: 13 is_last: true }
 }
+"""
+COLLECTIVES = """
+epoch: 2 size: 3 asked_unix_ms: 4000 is_over: true answered: 5 found: 6 left_out: 7 waited_us: 8 moving_us: 9
+costs {
+  name: "grad" group: 10 op: OP_TYPE_SCATTER is_on_gpu: true count: 11 bytes: 12 waited_us: 13 moving_us: 14
+  mean_wait_us: 1.5 mean_moving_us: 2.5 longest_wait_us: 15 longest_wait_rank: 16 wait_percent: 3.5
+  algorithm_bytes_per_second: 4.5 bus_bytes_per_second: 5.5 compared: 17 last { rank: 18 times: 19 } last { rank: 20 }
+  least_wait_rank: 21 least_wait_us: 6.5
+}
+silent { rank: 22 silence: "it is stopped" }
 """
 FINDINGS = """
 sentence: "rank 1 is missing" epoch: 2 size: 3 stalled_unix_ms: 4000
@@ -152,6 +168,17 @@ def test_every_field_of_a_timeline_is_read() -> None:
     assert read == Timeline(2, True, at(3), [part], 4, 5, 6)
 
 
+def test_every_field_of_collectives_is_read() -> None:
+    read = decode(
+        Collectives, protoc("--encode=farandole.v1.SurveyCollectivesResponse", "monitor", COLLECTIVES.encode())
+    )
+    arrivals = [LastArrival(18, 19), LastArrival(20, 0)]
+    sizes, times = ("scatter", True, 11, 12), (13e-6, 14e-6, 1.5e-6, 2.5e-6, 15e-6)
+    cost = CollectiveCost("grad", 10, *sizes, *times, 16, 3.5, 4.5, 5.5, 17, arrivals, 21, 6.5e-6)
+    silent = [RankFindings(22, None, "it is stopped")]
+    assert read == Collectives(2, 3, at(4), True, 5, 6, 7, 8e-6, 9e-6, [cost], silent)
+
+
 def test_every_field_of_findings_is_read() -> None:
     read = decode(Findings, protoc("--encode=farandole.v1.DiagnoseResponse", "monitor", FINDINGS.encode()))
     submission = Submission(1, 10, Progress.ENDED, "scatter", "float8_e5m2", 11, 12, 13, True, 3.0, 1.0, 2.0)
@@ -222,3 +249,28 @@ def test_what_is_written_protoc_reads() -> None:
     assert quota.decode().split() == ["tenant:", '"a"', "max_jobs:", "0", "cohort:", '""'], "what is given is said"
     ranks = protoc("--encode=farandole.v1.DrainWorkersResponse", "admin", b"ranks: 0 ranks: 1 ranks: 200")
     assert numbers(ranks, 1) == [0, 1, 200]
+
+
+def words_of(enum: str, prefix: str) -> List[str]:
+    """The values of an enum of the protos, in their order, without the prefix."""
+    text = (harness.ROOT / "proto/farandole/v1/types.proto").read_text(encoding="utf-8")
+    (body,) = re.findall(rf"^enum {enum} {{(.*?)^}}", text, re.M | re.S)
+    found = sorted((int(number), word.lower()) for word, number in re.findall(rf"\b{prefix}(\w+) = (\d+);", body))
+    assert [number for number, _ in found] == list(range(len(found)))
+    return [word for _, word in found]
+
+
+@pytest.mark.parametrize(
+    "enum, prefix, function, table",
+    [("OpType", "OP_TYPE_", "OperationName", _OPERATIONS), ("DType", "DTYPE_", "DTypeName", _DTYPES)],
+)
+def test_clients_have_a_word_for_each_value(enum: str, prefix: str, function: str, table: "tuple[str, ...]") -> None:
+    header = (harness.ROOT / "sdk/cpp/farandole/client_findings.h").read_text(encoding="utf-8")
+    (words,) = re.findall(
+        rf"{function}\(uint64_t number\) {{\s*constexpr const char\* kNames\[\] = {{(.*?)}};", header, re.S
+    )
+    in_cpp = re.findall(r'"(\w+)"', words)
+    assert in_cpp == list(table)
+    assert len(table) == len(words_of(enum, prefix))
+    if enum == "OpType":
+        assert in_cpp == words_of(enum, prefix)

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "farandole/c_client_api.h"
+#include "farandole/client_collectives.h"
 #include "farandole/client_findings.h"
 #include "farandole/client_options.h"
 #include "farandole/client_types.h"
@@ -51,6 +52,7 @@ class Client {
     farandole_client_options given = {};
     given.struct_bytes = sizeof(given);
     given.address = options.address.c_str();
+    given.coordinator_users = options.coordinator_users.c_str();
     if (const std::optional<Tls>& tls = options.tls; tls.has_value()) {
       given.use_tls = 1;
       given.ca_file = tls->ca_file.c_str();
@@ -212,6 +214,16 @@ class Client {
     request.Number(3, options.stacks ? 1 : 0).Number(4, options.last_stall ? 1 : 0);
     return Call<Findings>("MonitorService/Diagnose", request, "refused to diagnose " + id.ToString(),
                           options_.patience);
+  }
+
+  // Asks the workers of a job what its tensors cost since the epoch began, which takes 4 s at most; those who ask
+  // within 4 s share an answer. Of a job that has ended: the last answer.
+  //   NOT_FOUND           the tenant has no such job, or nothing is known of its tensors
+  //   RESOURCE_EXHAUSTED  too many calls wait already
+  StatusOr<client::Collectives> Collectives(const JobId& id) const {
+    return Call<client::Collectives>("MonitorService/SurveyCollectives",
+                                     WireWriter().Text(1, id.name).Text(2, id.tenant),
+                                     "refused to ask for the collectives of " + id.ToString(), options_.patience);
   }
 
   // A tenant's tokens, by time; "": those of all tenants that the token may see. Needs the role admin, as the other

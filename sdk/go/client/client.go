@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -64,6 +65,9 @@ func New(options Options) (*Client, error) {
 	if options.Address == "" {
 		return nil, mismatch("the coordinator's address is empty; it is HOST:PORT")
 	}
+	if strings.HasPrefix(options.Address, "unix:") {
+		return nil, mismatch("coordinator %s is no HOST:PORT: a coordinator listens on TCP only", options.Address)
+	}
 	if options.TLS == nil && !isLocal(options.Address) {
 		return nil, mismatch("coordinator %s is not on this host, and no TLS was asked for: the token would travel in the clear", options.Address)
 	}
@@ -93,6 +97,9 @@ func New(options Options) (*Client, error) {
 	}
 	if isLocal(options.Address) {
 		dialing = append(dialing, grpc.WithNoProxy())
+	}
+	if isLocal(options.Address) && options.TLS == nil {
+		dialing = append(dialing, grpc.WithContextDialer(dialOwned(options.CoordinatorUsers)))
 	}
 	dial := func() (*grpc.ClientConn, error) { return grpc.NewClient(options.Address, dialing...) }
 	var changed func() bool

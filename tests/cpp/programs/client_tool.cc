@@ -6,6 +6,7 @@
 // with its number and its sentence, and exit code 1.
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -212,6 +213,24 @@ std::string Json(const client::Findings& findings) {
   return object.With("stalled_ms", Milliseconds(stalled)).text();
 }
 
+std::string Json(client::Collectives told) {
+  std::sort(told.costs.begin(), told.costs.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::vector<std::string> costs, silent;
+  for (const client::CollectiveCost& cost : told.costs) {
+    std::vector<std::string> last;
+    for (const client::LastArrival& one : cost.last) last.push_back(Row(one.rank, one.times > 0));
+    const bool waits = cost.waited > cost.mean_wait && cost.mean_wait.count() > 0;
+    std::string row = Row(cost.name, cost.operation, cost.bytes, cost.count, waits, cost.wait_percent > 0);
+    row.pop_back();
+    costs.push_back(row + ", " + RowsOf(last) + ", " + std::to_string(cost.least_wait_rank) + "]");
+  }
+  for (const client::RankFindings& rank : told.silent) silent.push_back(Row(rank.rank, rank.silence));
+  Object object;
+  object.With("epoch", told.epoch).With("size", told.size).With("answered", told.answered).With("found", told.found);
+  object.Raw("silent", RowsOf(silent)).Raw("costs", RowsOf(costs)).Raw("is_over", Json(told.is_over));
+  return object.With("asked_ms", Milliseconds(told.asked.value_or(client::Time()))).text();
+}
+
 int Tell(const Status& status) {
   if (status.ok()) return 0;
   const int code = static_cast<int>(status.code());
@@ -312,6 +331,7 @@ int Run(const Client& client, const std::vector<std::string>& words) {
   if (command == "stop-timeline") return Tell(client.StopTimeline({word(1)}));
   if (command == "timeline") return Tell(client.Timeline({word(1)}));
   if (command == "diagnose") return Diagnose(client, words);
+  if (command == "collectives") return Tell(client.Collectives({word(1)}));
   if (command == "walk") return WalkList(client, words);
   if (command == "delete-checkpoint") return Tell(client.DeleteCheckpoint({word(1)}, word(2), std::stoll(word(3))));
   if (command == "tokens") return Tell(client.Tokens(word(1)));

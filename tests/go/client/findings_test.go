@@ -153,3 +153,23 @@ func TestTheRanksTellWhoWaitsForWhom(t *testing.T) {
 		requireError(t, err, client.ErrNotFound, "has not stalled")
 	}
 }
+
+func TestTheRanksTellWhatTensorsCost(t *testing.T) {
+	ctx, shared := limited(t), serve(t)
+	shared.stalledJob("net")
+	operator, id := shared.open(nil), client.JobID{Name: "net"}
+	follow(t, ctx, operator.Watch(id), "stalled", func(job client.Details) bool { return job.LastStall != "" })
+	told, err := operator.Collectives(ctx, id)
+	if err != nil || told.Epoch != 1 || told.Size != 2 || told.Answered != 2 || told.IsOver || time.Since(told.Asked) > time.Hour || len(told.Silent) != 0 {
+		t.Fatalf("told is %+v: %v", told, err)
+	}
+	if told.Found != 1 || len(told.Costs) != 1 || told.LeftOut != 0 || told.Moving != 0 {
+		t.Fatalf("told is %+v", told)
+	}
+	cost := told.Costs[0]
+	if cost.Name != "late" || cost.Operation != "allreduce" || cost.Waited <= 0 || cost.Waited != told.Waited || cost.WaitPercent != 100 || cost.LongestWaitRank != 0 || cost.LongestWait <= 0 || cost.MeanWait <= 0 {
+		t.Fatalf("the cost is %+v", cost)
+	}
+	_, err = operator.Collectives(ctx, client.JobID{Name: "nothing"})
+	requireError(t, err, client.ErrNotFound, "refused to ask for the collectives of job nothing")
+}

@@ -12,6 +12,7 @@ from farandole.client import (
     Checkpoint,
     CheckpointRequest,
     Client,
+    Collectives,
     Details,
     Event,
     Findings,
@@ -69,6 +70,8 @@ def told(value: Any) -> Any:
         fields["ranks"] = sorted({part.rank for part in value.parts})
         fields["hosts"] = sorted({part.hostname for part in value.parts})
         fields["numbers"] = [part.number for part in value.parts]
+    elif isinstance(value, Collectives):
+        return collectives(value)
     elif isinstance(value, Findings):
         return findings(value)
     else:
@@ -95,6 +98,24 @@ def findings(value: Findings) -> Dict[str, Any]:
         ranks.append(told_of)
     fields = {"sentence": value.sentence, "epoch": value.epoch, "size": value.size, "ranks": ranks}
     return {**fields, "waits": waits, "stacks": stacks, "stalled_ms": milliseconds(value.stalled)}
+
+
+def collectives(value: Collectives) -> Dict[str, Any]:
+    costs = [
+        [
+            each.name,
+            each.operation,
+            each.size_bytes,
+            each.count,
+            each.waited > each.mean_wait > 0,
+            each.wait_percent > 0,
+        ]
+        + [[[last.rank, last.times > 0] for last in each.last], each.least_wait_rank]
+        for each in sorted(value.costs, key=lambda cost: cost.name)
+    ]
+    fields = {"epoch": value.epoch, "size": value.size, "answered": value.answered, "found": value.found}
+    fields["silent"] = [[each.rank, each.silence] for each in value.silent]
+    return {**fields, "costs": costs, "is_over": value.is_over, "asked_ms": milliseconds(value.asked)}
 
 
 def last_of(flight: Flight) -> "list[Any]":
@@ -188,6 +209,7 @@ def run(client: Client, command: str, words: "list[str]") -> Iterator[Any]:
             "jobs": client.jobs,
             "job": client.job,
             "checkpoints": client.checkpoints,
+            "collectives": client.collectives,
             "tenants": client.tenants,
             "stop-timeline": client.stop_timeline,
         }

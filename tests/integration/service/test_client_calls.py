@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import time
 from typing import Any, Callable, Dict
 
 import harness
@@ -111,7 +112,10 @@ def test_a_timeline_is_recorded_and_read(tool: Tool, job: Callable[..., Program]
 def test_the_ranks_tell_who_waits_for_whom_and_where(tool: Tool, job: Callable[..., Program]) -> None:
     run = job(3, "stuck", "sleep", options=tool.coordinator.options("--job", "net"))
     run.expect("stuck", START_SECONDS)
-    found = tool.result("diagnose", "net")
+    deadline = time.monotonic() + START_SECONDS
+    # One rank says that it is stuck; another one may be on its way into the wait.
+    while len((found := tool.result("diagnose", "net"))["stacks"]) != 2 and time.monotonic() < deadline:
+        assert run.is_running(), run.output
     assert MISSING in found["sentence"] and (found["epoch"], found["size"], found["stalled_ms"]) == (1, 3, 0), found
     assert found["waits"] == [["grad.18", "allreduce", 0, 21, [0, 1], [2], True]], found["waits"]
     most, outlier = found["stacks"]

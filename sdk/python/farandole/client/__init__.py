@@ -11,6 +11,7 @@ It needs neither grpcio nor protobuf, and takes part in no job.
 """
 
 from ._client import Client
+from ._collectives import CollectiveCost, Collectives, LastArrival
 from ._findings import (
     Evidence,
     Findings,
@@ -52,6 +53,8 @@ __all__ = [
     "Checkpoint",
     "CheckpointRequest",
     "Client",
+    "CollectiveCost",
+    "Collectives",
     "Details",
     "Elastic",
     "Event",
@@ -63,6 +66,7 @@ __all__ = [
     "GpuUsage",
     "Job",
     "KernelThread",
+    "LastArrival",
     "Member",
     "NewToken",
     "Progress",

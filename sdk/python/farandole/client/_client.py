@@ -7,6 +7,7 @@ from typing import Dict, Iterator, List, Optional, Type, TypeVar, Union
 
 from .._library import OK, failure, ffi, interruptible, lib
 from ..exceptions import InvalidRequest, NotReady
+from ._collectives import Collectives
 from ._findings import Findings
 from ._options import TLS, Environment, TokenSource
 from ._timeline import Recorded, Timeline, TimelinePart
@@ -56,22 +57,33 @@ class Client:
         token: Union[TokenSource, str, None] = None,
         tls: Optional[TLS] = None,
         patience: float = 10.0,
+        coordinator_users: str = "",
     ) -> None:
         """Nothing is sent before the first call.
 
-        `address` is HOST:PORT, or unix:PATH. `token`: a source, or a token that never changes. Without `tls` the
+        `address` is HOST:PORT. `token`: a source, or a token that never changes. Without `tls` the
         coordinator is on this host: elsewhere the token would travel in the clear. `patience`: for how many seconds a
-        call is made again while the coordinator is away; an attempt waits 10 s for its answer.
+        call is made again while the coordinator is away; an attempt waits 10 s for its answer. `coordinator_users`,
+        without `tls`: users of this host, besides root and the program's own, whose programs may have the coordinator's
+        port; names or numbers with commas between them, "*" for anyone, "" for farandole.
 
         InvalidRequest, LookupError, PermissionError: the address or a file cannot be used.
         """
         self.address = address
         self._token = TokenSource(lambda: token) if isinstance(token, str) else token
         self._patience = patience
-        texts = [ffi.new("char[]", text.encode()) for text in (address, *dataclasses.astuple(tls or TLS()))]
+        given = (address, *dataclasses.astuple(tls or TLS()), coordinator_users)
+        texts = [ffi.new("char[]", text.encode()) for text in given]
         options = ffi.new("farandole_client_options*")
         options.struct_bytes, options.use_tls = ffi.sizeof("farandole_client_options"), tls is not None
-        options.address, options.ca_file, options.cert_file, options.key_file, options.server_name = texts
+        (
+            options.address,
+            options.ca_file,
+            options.cert_file,
+            options.key_file,
+            options.server_name,
+            options.coordinator_users,
+        ) = texts
         made = ffi.new("farandole_client**")
         code = lib.farandole_client_open(options, made)
         if code != OK:
@@ -84,7 +96,7 @@ class Client:
         """The client for FARANDOLE_COORDINATOR, FARANDOLE_TOKEN_FILE, FARANDOLE_CA_FILE, FARANDOLE_CERT_FILE and
         FARANDOLE_KEY_FILE, as workers have them. InvalidRequest: the first one is not set."""
         read = Environment.read()
-        return cls(read.address, read.token, read.tls, patience)
+        return cls(read.address, read.token, read.tls, patience, read.coordinator_users)
 
     def close(self) -> None:
         """Closes the connection, when calls that are under way have ended. Later calls raise NotReady."""
@@ -276,6 +288,17 @@ class Client:
         request: Dict[int, Field] = {1: name, 2: tenant, 3: int(stacks), 4: int(last_stall)}
         refusal = f"refused to diagnose {_show(name, tenant)}"
         return self._read(Findings, self._call("MonitorService/Diagnose", request, refusal, self._patience))
+
+    def collectives(self, name: str, tenant: str = "") -> Collectives:
+        """Asks the workers of a job what its tensors cost since the epoch began, which takes 4 s at most; those who ask
+        within 4 s share an answer. Of a job that has ended it gives the last answer.
+
+        LookupError: the tenant has no such job, or nothing is known of its tensors. QuotaError: too many calls wait
+        already.
+        """
+        request: Dict[int, Field] = {1: name, 2: tenant}
+        refusal = f"refused to ask for the collectives of {_show(name, tenant)}"
+        return self._read(Collectives, self._call("MonitorService/SurveyCollectives", request, refusal, self._patience))
 
     def tokens(self, tenant: str = "") -> List[Token]:
         """A tenant's tokens, by time; with "", those of all tenants that the token may see. Needs the role admin, as the

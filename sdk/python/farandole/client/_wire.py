@@ -43,6 +43,10 @@ def _signed(value: Value) -> int:
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
+def _double(value: Value) -> float:
+    return float(struct.unpack("<d", struct.pack("<Q", _whole(value)))[0])
+
+
 def _moment(value: Value) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(_signed(value) / 1000, datetime.timezone.utc)
 
@@ -93,7 +97,12 @@ def flag(number: int) -> Any:
 
 def real(number: int) -> Any:
     """A double."""
-    return _field(number, lambda value: struct.unpack("<d", struct.pack("<Q", _whole(value)))[0], 0.0)
+    return _field(number, _double, 0.0)
+
+
+def real_micros(number: int) -> Any:
+    """A double of microseconds, as seconds."""
+    return _field(number, lambda value: _double(value) / 1_000_000, 0.0)
 
 
 def seconds(number: int) -> Any:

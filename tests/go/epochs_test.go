@@ -55,4 +55,15 @@ var epochChecks = []check{
 		r.require(r.job.Shutdown(r.ctx))
 		requireError(farandole.Barrier(r.ctx, r.job), farandole.ErrNotRunning)
 	}},
+	{"a job that was shut down does nothing to a later one", func(r *rank) {
+		later, err := farandole.Init(r.ctx, farandole.Options{})
+		r.require(err)
+		requireError(farandole.Barrier(r.ctx, r.job), farandole.ErrNotRunning, "this Job was shut down")
+		requireError(r.job.Fail("not of the later one"), farandole.ErrNotRunning)
+		r.require(r.job.Shutdown(r.ctx))
+		data := []float64{1}
+		r.require(farandole.AllreduceInPlace(r.ctx, later, data, farandole.Reduce(farandole.Sum)))
+		requireThat(data[0] == float64(later.Size()) && later.Size() == r.job.Size(), "the sum is %v", data[0])
+		r.require(later.Shutdown(r.ctx))
+	}},
 }

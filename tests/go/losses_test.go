@@ -131,6 +131,30 @@ func TestKilledRankIsNamedToAllOthers(t *testing.T) {
 	}
 }
 
+func TestRankThatEndsItsGoroutineInRunTellsTheOthers(t *testing.T) {
+	job := start(t, command(t, setup{2, 1, "auto"}, "deserting", t.TempDir()))
+	job.expect(`rank 1 hears: .*the function ended its goroutine \(runtime.Goexit\)`)
+	job.requireEnd(endedByError)
+	if strings.Contains(job.text(), "panic") {
+		t.Fatal(job.text())
+	}
+}
+
+func TestWordsThatAreNotUTF8AreReplaced(t *testing.T) {
+	job := start(t, command(t, setup{2, 1, "auto"}, "failing", t.TempDir()))
+	job.expect(`rank 0 hears: .*bad \x{FFFD}\x{FFFD} words\x{F6}`)
+	job.requireEnd(endedByError)
+	elastic := start(t, command(t, setup{2, 1, "auto"}, "departing", t.TempDir(), "--min-np", "1", "--max-np", "2"))
+	for rank := range 2 {
+		elastic.expect(fmt.Sprintf(`rank %d is told: .*bad \x{FFFD}\x{FFFD} words`, rank))
+	}
+	for _, each := range []*launched{job, elastic} {
+		if strings.Contains(each.text(), "libprotobuf") {
+			t.Fatal(each.text())
+		}
+	}
+}
+
 func TestJobThatNobodyKillsEndsInOrder(t *testing.T) {
 	folder := t.TempDir()
 	job := start(t, command(t, setup{2, 1, "auto"}, "stepping", folder))

@@ -253,6 +253,7 @@ var operationChecks = []check{
 		requireError(call(make([]float32, 2), make([]float32, 2), farandole.Shape(3)), farandole.ErrMismatch, "[3] has 3 elements, the slice 2")
 		requireError(call(make([]float32, 2), make([]float32, 2), farandole.Shape(-1, -2)), farandole.ErrMismatch, "negative")
 		requireError(call(nil, nil, farandole.Name("a\x00b")), farandole.ErrMismatch, "NUL")
+		requireError(call(nil, nil, farandole.Name("gr\xf6\xdf")), farandole.ErrMismatch, `"gr\xf6\xdf" is not UTF-8`)
 		requireError(call(nil, nil, farandole.In(nil)), farandole.ErrMismatch, "nil")
 		requireError(call(nil, nil, farandole.Reduce(77)), farandole.ErrMismatch, "77")
 		requireError(call(nil, nil, farandole.Prescale(math.Inf(1))), farandole.ErrMismatch)

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
 
 	"farandole.dev/go/farandole"
 )
@@ -19,6 +22,78 @@ const endedByError = 3
 func init() {
 	programs["stepping"] = stepping
 	programs["elastic"] = elasticStepping
+	programs["deserting"] = deserting
+	programs["failing"] = failing
+	programs["departing"] = departing
+}
+
+// failing has rank 1 say why it fails, in words of Latin-1; the others wait for it.
+func failing(string) int {
+	ctx := context.Background()
+	err := farandole.Run(ctx, farandole.Options{}, func(ctx context.Context, job *farandole.Job) error {
+		if job.Rank() == 1 {
+			return errors.New("bad \xf6\xdf words" + strings.Repeat("\u00f6", 500))
+		}
+		err := farandole.AllreduceInPlace(ctx, job, []float64{1}, farandole.Name("awaited"))
+		fmt.Printf("rank %d hears: %v\n", job.Rank(), err)
+		return err
+	})
+	if err != nil {
+		return endedByError
+	}
+	return 0
+}
+
+// departing has rank 1 of an elastic job tell that it is to end, in words of Latin-1; all ranks wait until they are told.
+func departing(string) int {
+	ctx := context.Background()
+	err := farandole.Run(ctx, farandole.Options{}, func(ctx context.Context, job *farandole.Job) error {
+		if job.Rank() == 1 {
+			if err := job.Depart(time.Minute, "bad \xf6\xdf words"); err != nil {
+				return err
+			}
+		}
+		for isTold := []bool{false}; !isTold[0]; {
+			change, err := job.Change()
+			if err != nil {
+				return err
+			}
+			if isTold[0] = change.Serial != 0; isTold[0] {
+				fmt.Printf("rank %d is told: %s\n", job.Rank(), change.Sentence)
+			}
+			if err := farandole.AllreduceInPlace(ctx, job, isTold, farandole.Name("all are told"), farandole.Reduce(farandole.Min)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+		return endedByError
+	}
+	return 0
+}
+
+// deserting has rank 0 end its goroutine within Run, as t.FailNow does; the others wait for it.
+func deserting(string) int {
+	code := make(chan int, 1)
+	go func() {
+		defer func() {
+			if cause := recover(); cause != nil {
+				fmt.Printf("panic: %v\n", cause)
+			}
+			code <- endedByError
+		}()
+		_ = farandole.Run(context.Background(), farandole.Options{}, func(ctx context.Context, job *farandole.Job) error {
+			if job.Rank() == 0 {
+				runtime.Goexit()
+			}
+			err := farandole.AllreduceInPlace(ctx, job, []float64{1}, farandole.Name("awaited"))
+			fmt.Printf("rank %d hears: %v\n", job.Rank(), err)
+			return err
+		})
+	}()
+	return <-code
 }
 
 // wishToStop gives 1 on rank 0 when the test wishes the job to end.

@@ -1,11 +1,14 @@
 #ifndef FARANDOLE_SDK_CPP_FARANDOLE_CALL_H_
 #define FARANDOLE_SDK_CPP_FARANDOLE_CALL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "farandole/c_api.h"
 #include "farandole/process_set.h"
+#include "farandole/status.h"
+#include "farandole/tensor.h"
 
 namespace farandole {
 inline namespace sdk {
@@ -26,7 +29,8 @@ enum class ReduceOp : int32_t {
 class Call {
  public:
   Call() = default;
-  // The name identifies the tensor on all ranks; "" or nullptr: unnamed, paired in the order of the calls.
+  // The name identifies the tensor on all ranks: at most 512 bytes of UTF-8, or INVALID_ARGUMENT. "" or nullptr:
+  // unnamed, paired in the order of the calls.
   Call(const char* name) : name_(name) {}
   Call(const std::string& name) : name_(name.c_str()) {}
 
@@ -72,6 +76,37 @@ class Call {
   double postscale_ = 1;
   const ProcessSet* set_ = nullptr;
 };
+
+// Whether an operation may be called so, before the library is asked. INVALID_ARGUMENT, and FAILED_PRECONDITION of
+// process sets: one sentence with both values.
+template <typename Tensor>
+Status CheckOne(const Tensor& tensor, const Call& call) {
+  if (!tensor.is_whole()) return tensor.Check();
+  return call.is_global() ? Status() : call.Check();
+}
+template <typename Input>
+Status CheckTypes(const Input& input, const MutableTensor& output, const Call& call) {
+  if (input.dtype() != output.dtype()) {
+    return Status(StatusCode::kInvalidArgument, std::string("the input has elements of ") + NameOf(input.dtype()) +
+                                                    ", and the output of " + NameOf(output.dtype()));
+  }
+  if (!output.is_whole()) return output.Check();
+  return CheckOne(input, call);
+}
+template <typename Input>
+Status CheckPair(const Input& input, const MutableTensor& output, const Call& call) {
+  if (input.shape().count() != output.shape().count()) {
+    return Status(StatusCode::kInvalidArgument,
+                  "the input has shape " + input.shape().ToString() + ", and the output " + output.shape().ToString());
+  }
+  return CheckTypes(input, output, call);
+}
+
+inline Status CheckNumbers(size_t inputs, size_t outputs) {
+  if (inputs == outputs) return Status();
+  return Status(StatusCode::kInvalidArgument, "a grouped operation got " + std::to_string(inputs) + " inputs and " +
+                                                  std::to_string(outputs) + " outputs; it needs as many of each");
+}
 
 }  // namespace sdk
 }  // namespace farandole

@@ -32,15 +32,16 @@ class CheckpointWriter {
                                                       place.extension.c_str(), place.replace ? 1 : 0, &path);
     if (code != FARANDOLE_OK) return StatusOf(job.functions(), code);
     CheckpointWriter made;
-    made.functions_ = &job.functions();
+    made.life_ = job.life();
+    made.is_open_ = true;
     made.path_ = path;
     return made;
   }
   CheckpointWriter(CheckpointWriter&& other) noexcept
-      : functions_(std::exchange(other.functions_, nullptr)), path_(std::move(other.path_)) {}
+      : life_(other.life_), is_open_(std::exchange(other.is_open_, false)), path_(std::move(other.path_)) {}
   CheckpointWriter& operator=(CheckpointWriter&&) = delete;
   ~CheckpointWriter() {
-    if (functions_ != nullptr) functions_->checkpoint_abandon();
+    if (is_open_) life_.functions().checkpoint_abandon();
   }
 
   // The temporary file to write.
@@ -49,8 +50,8 @@ class CheckpointWriter {
   // Checksums, syncs and renames the file, and enters it into the catalogue: the checkpoint exists from then on, at the
   // path that is given. ABORTED: a newer writer has fenced this one, or the epoch has ended; nothing is left behind.
   StatusOr<std::string> Commit() {
-    if (functions_ == nullptr) return IsOver();
-    const Functions& functions = *std::exchange(functions_, nullptr);
+    if (!std::exchange(is_open_, false)) return IsOver();
+    const Functions& functions = life_.functions();
     const char* path = nullptr;
     const int code = functions.checkpoint_commit(&path);
     if (code != FARANDOLE_OK) return StatusOf(functions, code);
@@ -59,8 +60,8 @@ class CheckpointWriter {
   // The writing has failed, for `cause`: removes the file, and gives the error to tell: RESOURCE_EXHAUSTED if the disk
   // is full, else UNAVAILABLE.
   Status Fail(const std::string& cause) {
-    if (functions_ == nullptr) return IsOver();
-    const Functions& functions = *std::exchange(functions_, nullptr);
+    if (!std::exchange(is_open_, false)) return IsOver();
+    const Functions& functions = life_.functions();
     return StatusOf(functions, functions.checkpoint_fail(cause.c_str()));
   }
 
@@ -70,7 +71,8 @@ class CheckpointWriter {
     return Status(StatusCode::kFailedPrecondition, "this checkpoint was committed, failed or given away already");
   }
 
-  const Functions* functions_ = nullptr;
+  Life life_;
+  bool is_open_ = false;
   std::string path_;
 };
 

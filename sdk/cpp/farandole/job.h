@@ -12,6 +12,7 @@
 #include "farandole/call.h"
 #include "farandole/future.h"
 #include "farandole/library.h"
+#include "farandole/life.h"
 #include "farandole/options.h"
 #include "farandole/process_set.h"
 #include "farandole/status.h"
@@ -21,7 +22,9 @@ namespace farandole {
 inline namespace sdk {
 
 // This process's part in a job, from Init() to the end of this object, which leaves the job in order. A process has one
-// at a time. All methods may be called from any thread, but for Rejoin, Shutdown and the destructor beside others.
+// at a time: a Job that was shut down or moved from refuses all calls (FAILED_PRECONDITION), and its destructor does
+// nothing to a later one. All methods may be called from any thread, but for Rejoin, Shutdown and the destructor beside
+// others.
 //
 // All ranks of the process set call an operation with the same name, element type and, unless it says otherwise,
 // shape; without a name, calls are paired in their order. Where ranks disagree, each gets INVALID_ARGUMENT, which names
@@ -31,43 +34,56 @@ inline namespace sdk {
 // both also in place. An input and its output may be the same memory; other overlap is not allowed.
 class Job {
  public:
-  explicit Job(const Functions* functions) : functions_(functions) {}
-  Job(Job&& other) noexcept : functions_(std::exchange(other.functions_, nullptr)), exceptions_(other.exceptions_) {}
-  Job& operator=(Job&&) = delete;
-  // After an exception, the epoch ends on the other ranks as well, and they are told why.
-  ~Job() {
-    if (functions_ == nullptr) return;
-    if (std::uncaught_exceptions() > exceptions_) functions_->fail("an exception has left the scope of the job");
-    static_cast<void>(Shutdown());
+  explicit Job(const Functions* functions) : life_(Life::Begin(*functions)) {}
+  Job(Job&& other) noexcept
+      : life_(std::exchange(other.life_, Life())), exceptions_(other.exceptions_), interrupted_(other.interrupted_) {}
+  // Leaves the job that it had before, as the destructor does.
+  Job& operator=(Job&& other) noexcept {
+    if (this == &other) return *this;
+    Leave();
+    life_ = std::exchange(other.life_, Life());
+    exceptions_ = other.exceptions_;
+    interrupted_ = other.interrupted_;
+    return *this;
   }
+  // After an exception, the epoch ends on the other ranks as well, and they are told why.
+  ~Job() { Leave(); }
 
   // ---- Place in the job ----
 
   // 0 to size() - 1. Minus FAILED_PRECONDITION after Shutdown(), as the following.
-  int rank() const { return functions_->rank(); }
-  int size() const { return functions_->size(); }
+  int rank() const { return functions().rank(); }
+  int size() const { return functions().size(); }
   // Among the job's workers of this host.
-  int local_rank() const { return functions_->local_rank(); }
-  int local_size() const { return functions_->local_size(); }
+  int local_rank() const { return functions().local_rank(); }
+  int local_size() const { return functions().local_size(); }
   // Among the workers of the same local rank, one a host.
-  int cross_rank() const { return functions_->cross_rank(); }
-  int cross_size() const { return functions_->cross_size(); }
-  bool is_homogeneous() const { return functions_->is_homogeneous() == 1; }
-  int64_t epoch() const { return functions_->epoch(); }
-  bool is_elastic() const { return functions_->is_elastic() == 1; }
+  int cross_rank() const { return functions().cross_rank(); }
+  int cross_size() const { return functions().cross_size(); }
+  bool is_homogeneous() const { return functions().is_homogeneous() == 1; }
+  int64_t epoch() const { return functions().epoch(); }
+  bool is_elastic() const { return functions().is_elastic() == 1; }
 
   // ---- Life ----
 
-  // Leaves the job in order; pending operations end with ABORTED. Rank 0 stays until all have left or died.
-  Status Shutdown() { return Told(functions_->shutdown(interrupted_)); }
+  // Leaves the job in order; pending operations end with ABORTED. Rank 0 stays until all have left or died. Not for
+  // signal handlers, which set a flag instead (docs/cpp.md).
+  Status Shutdown() {
+    const Life life = life_;
+    const Functions& functions = life.functions();
+    Status status = StatusOf(functions, functions.shutdown(interrupted_));
+    // After an error it may go on.
+    if (functions.is_initialized() != 1) life.End();
+    return status;
+  }
   // This program cannot go on: ends the epoch on all ranks with these words.
-  Status Fail(const std::string& words) { return Told(functions_->fail(words.c_str())); }
+  Status Fail(const std::string& words) { return Told(functions().fail(words.c_str())); }
   // Elastic jobs: leaves the present epoch and joins the next one. elastic::Run calls it. Futures, process sets and
   // arenas of the epoch are not of the next one. CANCELLED: the job has no place for this process any more. ABORTED:
   // the job has failed.
-  Status Rejoin() { return Told(functions_->rejoin(interrupted_)); }
+  Status Rejoin() { return Told(functions().rejoin(interrupted_)); }
   // OK, or why the epoch has ended.
-  Status EpochEnded() const { return Told(functions_->epoch_ended()); }
+  Status EpochEnded() const { return Told(functions().epoch_ended()); }
   // From now on Shutdown, Rejoin and AddProcessSet ask it about every 100 ms whether to give up.
   void SetInterrupted(int (*interrupted)()) { interrupted_ = interrupted; }
 
@@ -76,19 +92,19 @@ class Job {
   // Makes a process set of ascending ranks. Collective over the whole job, in the same order among its calls; blocks.
   StatusOr<ProcessSet> AddProcessSet(std::vector<int32_t> ranks) {
     int32_t group = 0;
-    const int code = functions_->add_group(ranks.data(), static_cast<int32_t>(ranks.size()), &group, interrupted_);
+    const int code = functions().add_group(ranks.data(), static_cast<int32_t>(ranks.size()), &group, interrupted_);
     if (code != FARANDOLE_OK) return Told(code);
-    return ProcessSet(functions_, group, std::move(ranks));
+    return ProcessSet(life_, group, std::move(ranks));
   }
   // Ends it; collective as AddProcessSet. FAILED_PRECONDITION: operations of it are pending.
   Status RemoveProcessSet(const ProcessSet& set) {
     if (Status status = set.Check(); !status.ok()) return status;
-    return Told(functions_->remove_group(set.group(), interrupted_));
+    return Told(functions().remove_group(set.group(), interrupted_));
   }
   // This worker's position in the set, -1 if it is not in it; the number of its ranks. Minus NOT_FOUND - 1: it was
-  // removed.
-  int RankIn(const ProcessSet& set) const { return functions_->group_rank(set.group()); }
-  int SizeOf(const ProcessSet& set) const { return functions_->group_size(set.group()); }
+  // removed. Minus FAILED_PRECONDITION: it is of another epoch, or of another Job.
+  int RankIn(const ProcessSet& set) const { return set.Check().ok() ? functions().group_rank(set.group()) : kOldSet; }
+  int SizeOf(const ProcessSet& set) const { return set.Check().ok() ? functions().group_size(set.group()) : kOldSet; }
 
   // ---- Operations ----
 
@@ -96,20 +112,20 @@ class Job {
   Status Allreduce(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
     if (Status status = CheckPair(input, output, call); !status.ok()) return status;
     farandole_handle pending = 0;
-    return Told(functions_->allreduce_now(call.name(), input.data(), output.data(), input.shape().begin(),
+    return Told(functions().allreduce_now(call.name(), input.data(), output.data(), input.shape().begin(),
                                           input.shape().ndim(), Number(input), call.op(), call.prescale(),
                                           call.postscale(), call.group(), kNoLimit, &pending));
   }
   Status AllreduceInPlace(const MutableTensor& tensor, const Call& call = {}) {
     if (Status status = CheckOne(tensor, call); !status.ok()) return status;
     farandole_handle pending = 0;
-    return Told(functions_->allreduce_now(call.name(), tensor.data(), tensor.data(), tensor.shape().begin(),
+    return Told(functions().allreduce_now(call.name(), tensor.data(), tensor.data(), tensor.shape().begin(),
                                           tensor.shape().ndim(), Number(tensor), call.op(), call.prescale(),
                                           call.postscale(), call.group(), kNoLimit, &pending));
   }
   Future AllreduceAsync(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
     if (Status status = CheckPair(input, output, call); !status.ok()) return Future(Submission(std::move(status)));
-    return Submitted(functions_->allreduce(call.name(), input.data(), output.data(), input.shape().begin(),
+    return Submitted(functions().allreduce(call.name(), input.data(), output.data(), input.shape().begin(),
                                            input.shape().ndim(), Number(input), call.op(), call.prescale(),
                                            call.postscale(), call.group(), kAtOnce));
   }
@@ -164,10 +180,10 @@ class Job {
 
   // As Allgather on `root`, a rank of the job that is in the process set; the others get no rows.
   StatusOr<Gathered> Gather(const ConstTensor& input, int root, const Call& call = {}) {
-    return WithRoot(functions_->gather, input, root, call, kNoLimit).Wait();
+    return WithRoot(functions().gather, input, root, call, kNoLimit).Wait();
   }
   GatherFuture GatherAsync(const ConstTensor& input, int root, const Call& call = {}) {
-    return WithRoot(functions_->gather, input, root, call, kAtOnce);
+    return WithRoot(functions().gather, input, root, call, kAtOnce);
   }
 
   // Gives each rank of the set its part of the rows of the input of `root`, a rank of the job that is in it: rows /
@@ -175,10 +191,10 @@ class Job {
   // element type and shape, but for the first dimension, which may be 0; their elements do not count.
   // INVALID_ARGUMENT: a scalar.
   StatusOr<Gathered> Scatter(const ConstTensor& input, int root, const Call& call = {}) {
-    return WithRoot(functions_->scatter, input, root, call, kNoLimit).Wait();
+    return WithRoot(functions().scatter, input, root, call, kNoLimit).Wait();
   }
   GatherFuture ScatterAsync(const ConstTensor& input, int root, const Call& call = {}) {
-    return WithRoot(functions_->scatter, input, root, call, kAtOnce);
+    return WithRoot(functions().scatter, input, root, call, kAtOnce);
   }
 
   // output on every rank = input of `root`, a rank of the job that is in the process set.
@@ -220,10 +236,12 @@ class Job {
                                           const std::vector<MutableTensor>& outputs, const Call& call = {}) {
     return ReduceAndScatterEach(inputs, outputs, call, kAtOnce);
   }
-  // How many of so many rows a Reducescatter gives this rank: rows / size, and one more on the first rows % size.
+  // How many of so many rows a Reducescatter gives this rank: rows / size, and one more on the first rows % size. 0
+  // after Shutdown(), and where this rank is not in the process set or that is no more.
   int64_t RowsOfShare(int64_t rows, const Call& call = {}) const {
-    const int64_t size = std::max(functions_->group_size(call.group()), 1);
-    return rows / size + (functions_->group_rank(call.group()) < rows % size ? 1 : 0);
+    const int64_t size = call.Check().ok() ? functions().group_size(call.group()) : 0;
+    const int64_t position = size > 0 ? functions().group_rank(call.group()) : -1;
+    return position < 0 ? 0 : rows / size + (position < rows % size ? 1 : 0);
   }
 
   // Returns when all ranks of the set have called it.
@@ -235,7 +253,7 @@ class Job {
   StatusOr<int> Join() { return JoinAsync().Wait(); }
   JoinFuture JoinAsync() {
     auto last = std::make_unique<int32_t>(-1);
-    Submission submission(functions_, functions_->join(last.get()));
+    Submission submission(&functions(), functions().join(last.get()));
     return JoinFuture(std::move(submission), TakeLastRank{std::move(last)});
   }
 
@@ -244,7 +262,7 @@ class Job {
   // From now on this thread's tensors are in the memory of GPU `gpu`, and `stream` (a cudaStream_t) gives them; -1: in
   // the host's memory. farandole_use_stream in worker/farandole.h has the rules.
   Status UseStream(int gpu, void* stream) {
-    const int code = functions_->use_stream(gpu, stream);
+    const int code = functions().use_stream(gpu, stream);
     if (code == FARANDOLE_OK) IsThreadOnGpu() = gpu >= 0;
     return Told(code);
   }
@@ -254,70 +272,50 @@ class Job {
   // Records from now on what tensors wait for, for Perfetto or chrome://tracing (docs/timeline.md). The file at `path`
   // is replaced; ranks other than 0 write beside it, with ".rank1" and so on before its extension.
   Status StartTimeline(const std::string& path, bool mark_cycles = false) {
-    return Told(functions_->start_timeline(path.c_str(), mark_cycles ? 1 : 0));
+    return Told(functions().start_timeline(path.c_str(), mark_cycles ? 1 : 0));
   }
-  Status StopTimeline() { return Told(functions_->stop_timeline()); }
+  Status StopTimeline() { return Told(functions().stop_timeline()); }
   // Logs a number of the program, a loss say, for the job's curves (docs/logging.md); without a step, that of the next
   // one. Values of a step are averaged over ranks, or with `by_rank` kept for each. Never waits for the coordinator.
   //   INVALID_ARGUMENT, RESOURCE_EXHAUSTED  the name cannot be one, or is the 257th
   Status Log(const std::string& name, double value, int64_t step = FARANDOLE_NEXT_STEP, bool by_rank = false) {
-    return Told(functions_->log(name.c_str(), value, step, by_rank ? 1 : 0));
+    return Told(functions().log(name.c_str(), value, step, by_rank ? 1 : 0));
   }
   // This worker's work since Init().
   StatusOr<farandole_counters> Counters() const {
     farandole_counters counters = {};
     counters.struct_bytes = sizeof(counters);
-    if (const int code = functions_->read_counters(&counters); code != FARANDOLE_OK) return Told(code);
+    if (const int code = functions().read_counters(&counters); code != FARANDOLE_OK) return Told(code);
     return counters;
   }
 
-  const Functions& functions() const { return *functions_; }
+  // The library's, with which this process works until the Job has left; from then on, those that refuse.
+  const Functions& functions() const { return life_.functions(); }
+  const Life& life() const { return life_; }
   int (*interrupted() const)() { return interrupted_; }
 
  private:
   static constexpr int64_t kAtOnce = 0;
   static constexpr int64_t kNoLimit = -1;
   static constexpr int64_t kNoElements[] = {0};
+  static constexpr int kOldSet = -FARANDOLE_FAILED_PRECONDITION;
+
+  void Leave() {
+    if (!life_.is_present()) return;
+    if (std::uncaught_exceptions() > exceptions_) functions().fail("an exception has left the scope of the job");
+    static_cast<void>(Shutdown());
+  }
 
   // Whether this thread's tensors are in a GPU, which a grouped call states to the other ranks.
   static bool& IsThreadOnGpu() {
     static thread_local bool is_on_gpu = false;
     return is_on_gpu;
   }
-  Status Told(int code) const { return StatusOf(*functions_, code); }
-  Future Submitted(farandole_handle handle) const { return Future(Submission(functions_, handle)); }
+  Status Told(int code) const { return code == FARANDOLE_OK ? Status() : StatusOf(functions(), code); }
+  Future Submitted(farandole_handle handle) const { return Future(Submission(&functions(), handle)); }
   template <typename Tensor>
   static int32_t Number(const Tensor& tensor) {
     return static_cast<int32_t>(tensor.dtype());
-  }
-
-  template <typename Tensor>
-  static Status CheckOne(const Tensor& tensor, const Call& call) {
-    if (!tensor.is_whole()) return tensor.Check();
-    return call.is_global() ? Status() : call.Check();
-  }
-  template <typename Input>
-  static Status CheckTypes(const Input& input, const MutableTensor& output, const Call& call) {
-    if (input.dtype() != output.dtype()) {
-      return Status(StatusCode::kInvalidArgument, std::string("the input has elements of ") + NameOf(input.dtype()) +
-                                                      ", and the output of " + NameOf(output.dtype()));
-    }
-    if (!output.is_whole()) return output.Check();
-    return CheckOne(input, call);
-  }
-  template <typename Input>
-  static Status CheckPair(const Input& input, const MutableTensor& output, const Call& call) {
-    if (input.shape().count() != output.shape().count()) {
-      return Status(StatusCode::kInvalidArgument, "the input has shape " + input.shape().ToString() +
-                                                      ", and the output " + output.shape().ToString());
-    }
-    return CheckTypes(input, output, call);
-  }
-
-  static Status CheckNumbers(size_t inputs, size_t outputs) {
-    if (inputs == outputs) return Status();
-    return Status(StatusCode::kInvalidArgument, "a grouped operation got " + std::to_string(inputs) + " inputs and " +
-                                                    std::to_string(outputs) + " outputs; it needs as many of each");
   }
 
   template <typename Input>
@@ -341,7 +339,7 @@ class Job {
     // A call without tensors says so to the other ranks, by a tensor without elements.
     const farandole_part none = {nullptr, 0, 0};
     if (inputs.empty()) tensors.push_back({nullptr, nullptr, kNoElements, 1});
-    return Submitted(functions_->grouped_allreduce(call.name(), tensors.data(), static_cast<int32_t>(tensors.size()),
+    return Submitted(functions().grouped_allreduce(call.name(), tensors.data(), static_cast<int32_t>(tensors.size()),
                                                    inputs.empty() ? FARANDOLE_F32 : Number(inputs[0]), call.op(),
                                                    call.prescale(), call.postscale(), call.group(), wait_ms,
                                                    inputs.empty() ? &none : nullptr));
@@ -366,7 +364,7 @@ class Job {
       const farandole_handle handle =
           submit(i > 0 ? name.c_str() : call.name(), count == 0 ? -1 : i, wait, count == 1 ? nullptr : &part);
       if (i == 0) part.first = handle;
-      all.emplace_back(functions_, handle);
+      all.emplace_back(&functions(), handle);
       if (handle < 0) break;
     }
     return Submissions(std::move(all));
@@ -377,13 +375,13 @@ class Job {
     std::vector<TakeGathered> each;
     for (const ConstTensor& input : inputs) {
       if (status.ok()) status = CheckOne(input, call);
-      each.push_back({input.shape(), input.dtype(), functions_->group_size(call.group())});
+      each.push_back({input.shape(), input.dtype(), functions().group_size(call.group())});
     }
     if (!status.ok()) return GroupedGatherFuture(Submissions(std::move(status)));
     const ConstTensor nothing(nullptr, {0}, DType::kF32);
     const auto submit = [&](const char* name, int at, int64_t wait, const farandole_part* part) {
       const ConstTensor& input = at < 0 ? nothing : inputs[static_cast<size_t>(at)];
-      return functions_->allgather(name, input.data(), input.shape().begin(), input.shape().ndim(), Number(input),
+      return functions().allgather(name, input.data(), input.shape().begin(), input.shape().ndim(), Number(input),
                                    call.group(), wait, part);
     };
     return GroupedGatherFuture(SubmitEach(inputs, call, wait_ms, submit), {std::move(each)});
@@ -399,7 +397,7 @@ class Job {
     const auto submit = [&](const char* name, int at, int64_t wait, const farandole_part* part) {
       const ConstTensor& input = at < 0 ? nothing : inputs[static_cast<size_t>(at)];
       void* const output = at < 0 ? nullptr : outputs[static_cast<size_t>(at)].data();
-      return functions_->reducescatter(name, input.data(), output, input.shape().begin(), input.shape().ndim(),
+      return functions().reducescatter(name, input.data(), output, input.shape().begin(), input.shape().ndim(),
                                        Number(input), call.op(), call.prescale(), call.postscale(), call.group(), wait,
                                        part);
     };
@@ -408,9 +406,9 @@ class Job {
 
   GatherFuture GatherToAll(const ConstTensor& input, const Call& call, int64_t wait_ms) {
     if (Status status = CheckOne(input, call); !status.ok()) return GatherFuture(Submission(std::move(status)));
-    const int size = functions_->group_size(call.group());
-    Submission submission(functions_,
-                          functions_->allgather(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
+    const int size = functions().group_size(call.group());
+    Submission submission(&functions(),
+                          functions().allgather(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
                                                 Number(input), call.group(), wait_ms, nullptr));
     return GatherFuture(std::move(submission), {input.shape(), input.dtype(), size});
   }
@@ -418,9 +416,9 @@ class Job {
   GatherFuture Exchange(const ConstTensor& input, const std::vector<int64_t>& splits, const Call& call,
                         int64_t wait_ms) {
     if (Status status = CheckOne(input, call); !status.ok()) return GatherFuture(Submission(std::move(status)));
-    const int size = functions_->group_size(call.group());
-    Submission submission(functions_,
-                          functions_->alltoall(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
+    const int size = functions().group_size(call.group());
+    Submission submission(&functions(),
+                          functions().alltoall(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
                                                Number(input), splits.empty() ? nullptr : splits.data(),
                                                static_cast<int32_t>(splits.size()), call.group(), wait_ms));
     return GatherFuture(std::move(submission), {input.shape(), input.dtype(), size});
@@ -429,15 +427,15 @@ class Job {
   GatherFuture WithRoot(decltype(farandole_gather)* function, const ConstTensor& input, int root, const Call& call,
                         int64_t wait_ms) {
     if (Status status = CheckOne(input, call); !status.ok()) return GatherFuture(Submission(std::move(status)));
-    const int size = functions_->group_size(call.group());
-    Submission submission(functions_, function(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
-                                               Number(input), root, call.group(), wait_ms));
+    const int size = functions().group_size(call.group());
+    Submission submission(&functions(), function(call.name(), input.data(), input.shape().begin(), input.shape().ndim(),
+                                                 Number(input), root, call.group(), wait_ms));
     return GatherFuture(std::move(submission), {input.shape(), input.dtype(), size});
   }
 
   Future Cast(const ConstTensor& input, const MutableTensor& output, int root, const Call& call, int64_t wait_ms) {
     if (Status status = CheckPair(input, output, call); !status.ok()) return Future(Submission(std::move(status)));
-    return Submitted(functions_->broadcast(call.name(), input.data(), output.data(), input.shape().begin(),
+    return Submitted(functions().broadcast(call.name(), input.data(), output.data(), input.shape().begin(),
                                            input.shape().ndim(), Number(input), root, call.group(), wait_ms));
   }
 
@@ -448,7 +446,7 @@ class Job {
     const int64_t rows = *input.shape().begin();
     const int64_t row = rows == 0 ? 0 : input.shape().count() / rows;
     const int64_t share = RowsOfShare(rows, call);
-    if (functions_->group_rank(call.group()) < 0 || output.shape().count() == share * row) return status;
+    if (functions().group_rank(call.group()) < 0 || output.shape().count() == share * row) return status;
     return Status(StatusCode::kInvalidArgument, "the output has shape " + output.shape().ToString() +
                                                     ", and this rank's part of " + input.shape().ToString() + " has " +
                                                     std::to_string(share) + " rows");
@@ -457,17 +455,17 @@ class Job {
   Future ReduceAndScatter(const ConstTensor& input, const MutableTensor& output, const Call& call, int64_t wait_ms) {
     Status status = CheckShare(input, output, call);
     if (!status.ok()) return Future(Submission(std::move(status)));
-    return Submitted(functions_->reducescatter(call.name(), input.data(), output.data(), input.shape().begin(),
+    return Submitted(functions().reducescatter(call.name(), input.data(), output.data(), input.shape().begin(),
                                                input.shape().ndim(), Number(input), call.op(), call.prescale(),
                                                call.postscale(), call.group(), wait_ms, nullptr));
   }
 
   Future Meet(const Call& call, int64_t wait_ms) {
     if (Status status = call.Check(); !status.ok()) return Future(Submission(std::move(status)));
-    return Submitted(functions_->barrier(call.name(), call.group(), wait_ms));
+    return Submitted(functions().barrier(call.name(), call.group(), wait_ms));
   }
 
-  const Functions* functions_;
+  Life life_;
   int exceptions_ = std::uncaught_exceptions();
   int (*interrupted_)() = nullptr;
 };

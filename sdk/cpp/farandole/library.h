@@ -3,7 +3,9 @@
 
 #include <dlfcn.h>
 
+#include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "farandole/c_api.h"
 #include "farandole/c_client_api.h"
@@ -71,6 +73,47 @@ inline StatusOr<Functions> OpenLibrary(const LibraryOptions& options) {
 inline const StatusOr<Functions>& Library() {
   static const StatusOr<Functions> library = OpenLibrary(LibraryOptions::FromEnvironment());
   return library;
+}
+
+// A function in place of one of the library's, for a caller whose part in the job is over: it does nothing, and gives
+// FAILED_PRECONDITION, or minus that where the result is a handle.
+template <typename Function>
+struct Refusal;
+template <typename Result, typename... Arguments>
+struct Refusal<Result (*)(Arguments...)> {
+  static Result Refuse(Arguments...) {
+    if constexpr (std::is_same_v<Result, const char*>) {
+      return "";
+    } else if constexpr (std::is_same_v<Result, void*>) {
+      return nullptr;
+    } else if constexpr (std::is_same_v<Result, int64_t>) {
+      return -static_cast<int64_t>(FARANDOLE_FAILED_PRECONDITION);
+    } else if constexpr (!std::is_void_v<Result>) {
+      return static_cast<Result>(FARANDOLE_FAILED_PRECONDITION);
+    }
+  }
+};
+
+// All of these functions. Numbers of the job are minus FAILED_PRECONDITION, as the library's before farandole_init.
+[[gnu::noinline, gnu::cold]] inline const Functions& RefusingFunctions() {
+  static const Functions refusing = [] {
+    Functions made;
+#define FARANDOLE_SDK_REFUSE(name) made.name = &Refusal<decltype(made.name)>::Refuse;
+    FARANDOLE_SDK_FUNCTIONS(FARANDOLE_SDK_REFUSE)
+#undef FARANDOLE_SDK_REFUSE
+    int (*const no_number)() = [] { return -static_cast<int>(FARANDOLE_FAILED_PRECONDITION); };
+    made.rank = made.size = made.local_rank = made.local_size = made.cross_rank = made.cross_size = no_number;
+    made.group_rank = made.group_size = [](int32_t) { return -static_cast<int>(FARANDOLE_FAILED_PRECONDITION); };
+    made.poll = [](farandole_handle) { return -static_cast<int>(FARANDOLE_FAILED_PRECONDITION); };
+    made.is_elastic = made.is_initialized = made.is_homogeneous = made.nccl_version = [] { return 0; };
+    // There is nothing to end, and nothing counts.
+    made.shutdown = [](int (*)()) { return static_cast<int>(FARANDOLE_OK); };
+    made.stop_timeline = [] { return static_cast<int>(FARANDOLE_OK); };
+    made.section_begin = [](const char*) { return int64_t{0}; };
+    made.last_error = [] { return "this Job was shut down or moved from, so that it has no part in a job any more"; };
+    return made;
+  }();
+  return refusing;
 }
 
 }  // namespace sdk

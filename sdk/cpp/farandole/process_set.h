@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "farandole/library.h"
+#include "farandole/life.h"
+#include "farandole/status.h"
 
 namespace farandole {
 inline namespace sdk {
@@ -16,26 +17,31 @@ inline namespace sdk {
 class ProcessSet {
  public:
   ProcessSet() = default;
-  ProcessSet(const Functions* functions, int32_t group, std::vector<int32_t> ranks)
-      : functions_(functions), group_(group), epoch_(functions->epoch()), ranks_(std::move(ranks)) {}
+  ProcessSet(const Life& life, int32_t group, std::vector<int32_t> ranks)
+      : life_(life), group_(group), epoch_(life.functions().epoch()), ranks_(std::move(ranks)) {}
 
   // The library's number of it.
   int32_t group() const { return group_; }
   // Its ranks in the job, ascending; empty for all of them.
   const std::vector<int32_t>& ranks() const { return ranks_; }
   bool is_global() const { return group_ == 0; }
-  // FAILED_PRECONDITION: the epoch for which the set was made has ended.
+  // FAILED_PRECONDITION: the epoch for which the set was made has ended, or the Job that has made it.
   Status Check() const {
-    if (is_global() || functions_->epoch() == epoch_) return Status();
+    if (is_global()) return Status();
+    const bool is_present = life_.is_present();
+    const int64_t epoch = life_.functions().epoch();
+    if (is_present && epoch == epoch_) return Status();
     std::string named;
     for (const int32_t rank : ranks_) named += (named.empty() ? "" : ",") + std::to_string(rank);
+    const std::string made = "the process set of ranks [" + named + "] was made ";
     return Status(StatusCode::kFailedPrecondition,
-                  "the process set of ranks [" + named + "] was made in epoch " + std::to_string(epoch_) +
-                      ", and this is epoch " + std::to_string(functions_->epoch()) + ": make it again in each epoch");
+                  is_present ? made + "in epoch " + std::to_string(epoch_) + ", and this is epoch " +
+                                   std::to_string(epoch) + ": make it again in each epoch"
+                             : made + "by a Job that has ended: make it again by the present one");
   }
 
  private:
-  const Functions* functions_ = nullptr;
+  Life life_;
   int32_t group_ = 0;
   int64_t epoch_ = 0;
   std::vector<int32_t> ranks_;

@@ -57,10 +57,19 @@ inline StatusOr<DType> DTypeOf(at::ScalarType type) {
   }
 }
 
-// A view of a tensor, whose memory must outlive it. INVALID_ARGUMENT: it is not defined, not contiguous, or of a type
-// that farandole has not. UNIMPLEMENTED: it is not in the host's memory.
-inline StatusOr<MutableTensor> ViewOf(const at::Tensor& tensor) {
+// OK, or INVALID_ARGUMENT: the tensor is not defined, sparse or quantized.
+inline Status CheckIsPlain(const at::Tensor& tensor) {
   if (!tensor.defined()) return Status(StatusCode::kInvalidArgument, "the tensor is not defined");
+  if (tensor.layout() == at::kStrided && !tensor.is_quantized()) return Status();
+  return Status(StatusCode::kInvalidArgument, std::string("a tensor of ") + c10::toString(tensor.scalar_type()) +
+                                                  " that is " + (tensor.is_quantized() ? "quantized" : "sparse") +
+                                                  " cannot be sent: give a dense one");
+}
+
+// A view of a tensor, whose memory must outlive it. INVALID_ARGUMENT: it is not defined, not dense, not contiguous, has
+// torch's negative bit, or is of a type that farandole has not. UNIMPLEMENTED: it is not in the host's memory.
+inline StatusOr<MutableTensor> ViewOf(const at::Tensor& tensor) {
+  if (Status plain = CheckIsPlain(tensor); !plain.ok()) return plain;
   if (!tensor.device().is_cpu()) {
     return Status(StatusCode::kUnimplemented, "a tensor on " + tensor.device().str() +
                                                   " is not in the host's memory; use Job::UseStream and a view of its "
@@ -69,13 +78,24 @@ inline StatusOr<MutableTensor> ViewOf(const at::Tensor& tensor) {
   if (!tensor.is_contiguous()) {
     return Status(StatusCode::kInvalidArgument, "the tensor is not contiguous: give tensor.contiguous()");
   }
+  if (tensor.is_neg()) {
+    return Status(StatusCode::kInvalidArgument,
+                  "the tensor is the negative of its memory (torch's negative bit): give tensor.resolve_neg()");
+  }
   const StatusOr<DType> dtype = DTypeOf(tensor.scalar_type());
   if (!dtype.ok()) return dtype.status();
   const Shape shape(tensor.sizes().data(), tensor.sizes().size());
   return MutableTensor(tensor.data_ptr(), shape, *dtype);
 }
 
-// ---- Operations: as those of Job; inputs may have any strides, and results are new tensors ----
+// The tensor as it lies in memory when it is sent: contiguous, without torch's negative bit. A copy where it is not so.
+inline StatusOr<at::Tensor> SourceOf(const at::Tensor& tensor) {
+  if (Status plain = CheckIsPlain(tensor); !plain.ok()) return plain;
+  return tensor.detach().resolve_neg().contiguous();
+}
+
+// ---- Operations: as those of Job. A call in place needs a contiguous tensor; the inputs of the others may have any
+// strides, and their results are new tensors ----
 
 inline Status AllreduceInPlace(Job& job, const at::Tensor& tensor, const Call& call = {}) {
   const StatusOr<MutableTensor> view = ViewOf(tensor);
@@ -86,7 +106,8 @@ inline Future AllreduceInPlaceAsync(Job& job, const at::Tensor& tensor, const Ca
   return view.ok() ? job.AllreduceInPlaceAsync(*view, call) : Future(Submission(view.status()));
 }
 inline StatusOr<at::Tensor> Allreduce(Job& job, const at::Tensor& tensor, const Call& call = {}) {
-  at::Tensor output = tensor.detach().clone(at::MemoryFormat::Contiguous);
+  if (Status plain = CheckIsPlain(tensor); !plain.ok()) return plain;
+  at::Tensor output = tensor.detach().resolve_neg().clone(at::MemoryFormat::Contiguous);
   if (Status status = AllreduceInPlace(job, output, call); !status.ok()) return status;
   return output;
 }
@@ -114,38 +135,60 @@ inline at::Tensor TensorOf(const Gathered& gathered, const at::Tensor& like) {
   return output;
 }
 
-inline StatusOr<at::Tensor> Allgather(Job& job, const at::Tensor& tensor, const Call& call = {}) {
-  const at::Tensor source = tensor.detach().contiguous();
-  const StatusOr<MutableTensor> view = ViewOf(source);
-  if (!view.ok()) return view.status();
-  const StatusOr<Gathered> gathered = job.Allgather(AsConst(*view), call);
-  if (!gathered.ok()) return gathered.status();
-  return TensorOf(*gathered, source);
-}
-
-// The rows, and how many each rank has given.
+// The rows of a result, and how many each rank has given.
 struct ExchangedTensor {
   at::Tensor tensor;
   std::vector<int64_t> rows;
 };
+
+// The rows that an operation on the tensor's memory gives. `operation`: StatusOr<Gathered>(ConstTensor).
+template <typename Operation>
+StatusOr<ExchangedTensor> Exchange(const at::Tensor& tensor, const Operation& operation) {
+  const StatusOr<at::Tensor> source = SourceOf(tensor);
+  if (!source.ok()) return source.status();
+  const StatusOr<MutableTensor> view = ViewOf(*source);
+  if (!view.ok()) return view.status();
+  const StatusOr<Gathered> gathered = operation(AsConst(*view));
+  if (!gathered.ok()) return gathered.status();
+  return ExchangedTensor{TensorOf(*gathered, *source), gathered->rows()};
+}
+
+// As Exchange, without the numbers of rows.
+template <typename Operation>
+StatusOr<at::Tensor> RowsOf(const at::Tensor& tensor, const Operation& operation) {
+  const StatusOr<ExchangedTensor> exchanged = Exchange(tensor, operation);
+  if (!exchanged.ok()) return exchanged.status();
+  return exchanged->tensor;
+}
+
+inline StatusOr<at::Tensor> Allgather(Job& job, const at::Tensor& tensor, const Call& call = {}) {
+  return RowsOf(tensor, [&](const ConstTensor& input) { return job.Allgather(input, call); });
+}
+
+// On rank `root` the rows of all ranks; elsewhere a tensor without rows.
+inline StatusOr<at::Tensor> Gather(Job& job, const at::Tensor& tensor, int root, const Call& call = {}) {
+  return RowsOf(tensor, [&](const ConstTensor& input) { return job.Gather(input, root, call); });
+}
+
+// This rank's share of the rows of rank `root`; the other ranks' rows do not matter.
+inline StatusOr<at::Tensor> Scatter(Job& job, const at::Tensor& tensor, int root, const Call& call = {}) {
+  return RowsOf(tensor, [&](const ConstTensor& input) { return job.Scatter(input, root, call); });
+}
+
 inline StatusOr<ExchangedTensor> Alltoall(Job& job, const at::Tensor& tensor, const std::vector<int64_t>& splits = {},
                                           const Call& call = {}) {
-  const at::Tensor source = tensor.detach().contiguous();
-  const StatusOr<MutableTensor> view = ViewOf(source);
-  if (!view.ok()) return view.status();
-  const StatusOr<Gathered> gathered = job.Alltoall(AsConst(*view), splits, call);
-  if (!gathered.ok()) return gathered.status();
-  return ExchangedTensor{TensorOf(*gathered, source), gathered->rows()};
+  return Exchange(tensor, [&](const ConstTensor& input) { return job.Alltoall(input, splits, call); });
 }
 
 inline StatusOr<at::Tensor> Reducescatter(Job& job, const at::Tensor& tensor, const Call& call = {}) {
-  const at::Tensor source = tensor.detach().contiguous();
-  const StatusOr<MutableTensor> view = ViewOf(source);
+  const StatusOr<at::Tensor> source = SourceOf(tensor);
+  if (!source.ok()) return source.status();
+  const StatusOr<MutableTensor> view = ViewOf(*source);
   if (!view.ok()) return view.status();
-  if (source.dim() == 0) return Status(StatusCode::kInvalidArgument, "a scalar has no rows to share out");
-  std::vector<int64_t> shape = source.sizes().vec();
+  if (source->dim() == 0) return Status(StatusCode::kInvalidArgument, "a scalar has no rows to share out");
+  std::vector<int64_t> shape = source->sizes().vec();
   shape[0] = job.RowsOfShare(shape[0], call);
-  at::Tensor output = at::empty(shape, source.options());
+  at::Tensor output = at::empty(shape, source->options());
   if (Status status = job.Reducescatter(AsConst(*view), *ViewOf(output), call); !status.ok()) return status;
   return output;
 }
@@ -166,10 +209,11 @@ NamedTensors NamedTensorsOf(const Dictionary& dictionary) {
 inline Status BroadcastParameters(Job& job, const NamedTensors& tensors, int root = 0) {
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : tensors) {
-    at::Tensor whole = tensor.detach().contiguous();
+    const StatusOr<at::Tensor> whole = SourceOf(tensor);
+    if (!whole.ok()) return whole.status();
     const std::string own = "farandole.broadcast." + name;
-    if (Status status = BroadcastInPlace(job, whole, root, own); !status.ok()) return status;
-    if (!tensor.is_contiguous()) tensor.detach().copy_(whole);
+    if (Status status = BroadcastInPlace(job, *whole, root, own); !status.ok()) return status;
+    if (!whole->is_same(tensor) && whole->data_ptr() != tensor.data_ptr()) tensor.detach().copy_(*whole);
   }
   return Status();
 }
@@ -182,19 +226,20 @@ inline Status BroadcastParameters(Job& job, const NamedTensors& tensors, int roo
 //   ExitOnError(reducer.Synchronize());
 //   optimizer.step();
 //
-// A backward pass goes before each Synchronize(). A parameter that it has given no gradient on this rank counts as
-// zero. Declare it after the job; the parameters' graph holds its hooks, which do nothing once it is gone.
+// A backward pass goes before each Synchronize(). A parameter without a gradient on this rank contributes zeros, even
+// if it is frozen here and trained on another rank. The first Synchronize() of each epoch finds the parameters that no
+// rank trains. Declare it after the job; the parameters' graph holds its hooks, which do nothing once it is gone.
 class GradientReducer {
  public:
   GradientReducer(Job* job, const NamedTensors& parameters, ReduceOp op = ReduceOp::kAverage)
       : state_(std::make_shared<Gradients>()) {
     state_->job = job;
     state_->op = op;
-    for (const auto& [name, parameter] : parameters) {
-      if (parameter.requires_grad()) state_->slots.push_back({"gradient." + name, parameter, nullptr, {}});
-    }
+    for (const auto& [name, parameter] : parameters)
+      state_->slots.push_back({"gradient." + name, parameter, nullptr, {}, parameter.requires_grad()});
     for (size_t i = 0; i < state_->slots.size(); ++i) {
       Slot& slot = state_->slots[i];
+      if (!slot.is_trained) continue;
       slot.accumulator = torch::autograd::impl::grad_accumulator(slot.parameter);
       slot.accumulator->add_post_hook(std::make_unique<Hook>(state_, i));
     }
@@ -206,17 +251,25 @@ class GradientReducer {
     state_->slots.clear();
   }
 
-  // Waits until all gradients are the average. The first error of any: a shape that ranks disagree about, an epoch that
-  // has ended, or INVALID_ARGUMENT: a gradient was made twice since the last call.
+  // Waits until all gradients are the average. Returns the first error: ranks disagree about a shape; the epoch has
+  // ended; INVALID_ARGUMENT if a gradient was made twice since the last call, or if a parameter that was frozen on all
+  // ranks now requires one.
   Status Synchronize() {
     const std::lock_guard<std::mutex> lock(state_->mutex);
+    Status first = state_->Agree();
+    if (!first.ok()) return first;
+    first = std::exchange(state_->error, Status());
     for (Slot& slot : state_->slots) {
       if (slot.future.has_value()) continue;
+      if (!slot.is_trained) {
+        if (first.ok() && slot.parameter.requires_grad()) first = WasFrozen(slot);
+        continue;
+      }
       if (!slot.parameter.grad().defined()) slot.parameter.mutable_grad() = at::zeros_like(slot.parameter);
       state_->Submit(&slot);
     }
-    Status first = std::exchange(state_->error, Status());
     for (Slot& slot : state_->slots) {
+      if (!slot.future.has_value()) continue;
       Status status = slot.future->Wait();
       slot.future.reset();
       if (first.ok() && !status.ok()) first = std::move(status);
@@ -228,10 +281,21 @@ class GradientReducer {
   struct Slot {
     std::string name;
     at::Tensor parameter;
-    // Shared with the parameter's graph, which keeps it weakly. Its pointer's type depends on libtorch's version.
+    // The graph holds only a weak reference to it, so this one keeps the hook alive. The pointer's type depends on
+    // libtorch's version.
     decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>())) accumulator;
     std::optional<Future> future;
+    // On this rank; and when the ranks have agreed, on any.
+    bool is_trained = false;
   };
+
+  static Status WasFrozen(const Slot& slot) {
+    return Status(StatusCode::kInvalidArgument,
+                  slot.name +
+                      " is required now, but no rank trained this parameter when the GradientReducer was made: make a "
+                      "new one");
+  }
+
   // Shared with the hooks, which libtorch may keep longer.
   struct Gradients {
     std::mutex mutex;
@@ -239,10 +303,24 @@ class GradientReducer {
     ReduceOp op = ReduceOp::kAverage;
     std::vector<Slot> slots;
     Status error;
+    int64_t agreed_in = -1;
 
+    // Once in an epoch, whose ranks may be new: which parameters any rank trains.
+    Status Agree() {
+      if (agreed_in == job->epoch()) return Status();
+      std::vector<uint8_t> trained;
+      for (const Slot& slot : slots) trained.push_back(slot.is_trained ? 1 : 0);
+      const MutableTensor flags(trained.data(), Shape{static_cast<int64_t>(trained.size())}, DType::kU8);
+      Status status = job->AllreduceInPlace(flags, Call("gradient.parts").With(ReduceOp::kMax));
+      if (!status.ok()) return status;
+      for (size_t i = 0; i < slots.size(); ++i) slots[i].is_trained = trained[i] != 0;
+      agreed_in = job->epoch();
+      return status;
+    }
     void Submit(Slot* slot) {
       at::Tensor& gradient = slot->parameter.mutable_grad();
-      if (!gradient.is_contiguous()) gradient = gradient.contiguous();
+      if (CheckIsPlain(gradient).ok() && (!gradient.is_contiguous() || gradient.is_neg()))
+        gradient = gradient.resolve_neg().contiguous();
       slot->future.emplace(AllreduceInPlaceAsync(*job, gradient, Call(slot->name).With(op)));
     }
   };

@@ -20,7 +20,7 @@ extern int64_t farandoleGoStacks(char* text, int64_t bytes);
   X(scatter) X(poll) X(wait) X(wait_for_completion) X(finish) X(result) X(copy_result) X(release)          \
   X(checkpoint_begin) X(checkpoint_commit) X(checkpoint_fail) X(checkpoint_abandon) X(checkpoint_find)     \
   X(checkpoint_requested) X(start_timeline) X(stop_timeline) X(log) X(read_counters)              \
-  X(section_begin) X(section_end) X(set_stack_source)
+  X(section_begin) X(section_end) X(set_stack_source) X(is_initialized)
 /* clang-format on */
 
 #define FUNCTION(name) __typeof__(&farandole_##name) name;
@@ -125,6 +125,7 @@ farandole_go_outcome farandole_go_cross_size(void) { return of_value(table.cross
 farandole_go_outcome farandole_go_is_homogeneous(void) { return of_value(table.is_homogeneous()); }
 farandole_go_outcome farandole_go_epoch(void) { return of_value(table.epoch()); }
 int farandole_go_is_elastic(void) { return table.is_elastic(); }
+int farandole_go_is_initialized(void) { return table.is_initialized(); }
 
 /* In these queries -1 is a value, so that an unknown group has a number of its own. */
 static farandole_go_outcome of_group(int found) {

@@ -67,6 +67,7 @@ farandole_go_outcome farandole_go_epoch(void);
 farandole_go_outcome farandole_go_group_rank(int32_t group);
 farandole_go_outcome farandole_go_group_size(int32_t group);
 int farandole_go_is_elastic(void);
+int farandole_go_is_initialized(void);
 
 farandole_go_outcome farandole_go_fail(const char* words);
 farandole_go_outcome farandole_go_epoch_ended(void);

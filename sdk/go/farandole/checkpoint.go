@@ -10,7 +10,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"unsafe"
+
+	"farandole.dev/go/internal/fault"
 )
 
 // CheckpointOptions are the choices of a checkpoint; the zero value is good.
@@ -35,7 +38,10 @@ func (o CheckpointOptions) withDefaults() CheckpointOptions {
 
 // Checkpoint is a session: the right to write one checkpoint. Write the file at Path, and then Commit, Fail or Abandon.
 type Checkpoint struct {
+	job  *Job
 	path string
+	// Committed, failed or abandoned.
+	isOver atomic.Bool
 }
 
 // BeginCheckpoint asks for the right to write a checkpoint of a step into a directory of this host. Only rank 0 gets it,
@@ -45,6 +51,9 @@ type Checkpoint struct {
 // not set. ErrNotRunning: another one is open. ErrQuota: the disk is full. ErrUnavailable: the directory cannot be written,
 // or the coordinator not be reached.
 func (j *Job) BeginCheckpoint(directory string, step int64, options CheckpointOptions) (*Checkpoint, error) {
+	if err := j.check(); err != nil {
+		return nil, err
+	}
 	options = options.withDefaults()
 	place, name, extension := C.CString(directory), C.CString(options.Name), C.CString(options.Extension)
 	defer C.free(unsafe.Pointer(place))
@@ -58,17 +67,28 @@ func (j *Job) BeginCheckpoint(directory string, step int64, options CheckpointOp
 	if err := errorOf(outcome); err != nil {
 		return nil, err
 	}
-	return &Checkpoint{path: takeString(outcome.sentence)}, nil
+	return &Checkpoint{job: j, path: takeString(outcome.sentence)}, nil
 }
 
 // Path is the temporary file to write.
 func (c *Checkpoint) Path() string { return c.path }
+
+// end gives nil once, while the Job that has begun the session is the present one.
+func (c *Checkpoint) end() error {
+	if c.isOver.Swap(true) {
+		return fault.New(fault.FailedPrecondition, "this checkpoint was committed, failed or abandoned already")
+	}
+	return c.job.check()
+}
 
 // Commit checksums, syncs and renames the written file and enters it into the job's catalogue: from then on the checkpoint
 // exists, as the path that Commit returns. After an error nothing is left, unless the sentence says that the file stays.
 //
 // ErrEpochEnded: a newer writer has taken over, or the epoch ended. ErrUnavailable: the coordinator cannot be reached.
 func (c *Checkpoint) Commit() (path string, err error) {
+	if err := c.end(); err != nil {
+		return "", err
+	}
 	outcome := C.farandole_go_checkpoint_commit()
 	if err := errorOf(outcome); err != nil {
 		return "", err
@@ -79,13 +99,20 @@ func (c *Checkpoint) Commit() (path string, err error) {
 // Fail removes the file, whose writing has failed for this cause, and gives the error to report: ErrQuota where the disk is
 // full.
 func (c *Checkpoint) Fail(cause error) error {
+	if err := c.end(); err != nil {
+		return err
+	}
 	words := C.CString(cause.Error())
 	defer C.free(unsafe.Pointer(words))
 	return errorOf(C.farandole_go_checkpoint_fail(words))
 }
 
-// Abandon removes the file.
-func (c *Checkpoint) Abandon() { C.farandole_go_checkpoint_abandon() }
+// Abandon removes the file. It does nothing after Commit, Fail or Abandon.
+func (c *Checkpoint) Abandon() {
+	if c.end() == nil {
+		C.farandole_go_checkpoint_abandon()
+	}
+}
 
 // SaveCheckpoint writes a checkpoint on rank 0, by the function that writes the file of the path it is given, and gives
 // the checkpoint's path to all ranks, which all call it. Without an error the checkpoint exists on return. An error of
@@ -135,6 +162,9 @@ func (j *Job) save(directory string, step int64, options CheckpointOptions, writ
 //
 // ErrEpochEnded: the next epoch is told of the request again.
 func (j *Job) CheckpointRequested(ctx context.Context) (bool, error) {
+	if err := j.check(); err != nil {
+		return false, err
+	}
 	requested, err := blocking(ctx, "CheckpointRequested", func(cancel *C.int32_t) C.farandole_go_outcome {
 		return C.farandole_go_checkpoint_requested(cancel)
 	})
@@ -145,6 +175,9 @@ func (j *Job) CheckpointRequested(ctx context.Context) (bool, error) {
 // step, or with -1 the newest. Without a coordinator it looks at the files of the directory. ErrNotFound: there is
 // none.
 func (j *Job) FindCheckpoint(directory, name string, step int64) (path string, found int64, err error) {
+	if err := j.check(); err != nil {
+		return "", 0, err
+	}
 	place, text := C.CString(directory), C.CString(name)
 	defer C.free(unsafe.Pointer(place))
 	defer C.free(unsafe.Pointer(text))

@@ -274,6 +274,9 @@ func BarrierAsync(job *Job, given ...Option) (*Handle, error) {
 // rank that was the last to join. To a reduction this rank then contributes what changes nothing (Average still divides by
 // the size of the set), to Allgather and Alltoall no rows; a Broadcast from it is ErrMismatch on all ranks.
 func Join(ctx context.Context, job *Job) (last int, err error) {
+	if err := job.check(); err != nil {
+		return 0, err
+	}
 	var pinner runtime.Pinner
 	found := new(C.int32_t)
 	pinner.Pin(found)

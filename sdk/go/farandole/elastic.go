@@ -154,6 +154,9 @@ func (l *Loop) Check(ctx context.Context) error {
 
 // rejoin leaves the present epoch and joins the job's next one, in this process.
 func (j *Job) rejoin(ctx context.Context) error {
+	if err := j.check(); err != nil {
+		return err
+	}
 	_, err := blocking(ctx, "the join of the job's next epoch", func(cancel *C.int32_t) C.farandole_go_outcome {
 		return C.farandole_go_rejoin(cancel)
 	})
@@ -178,6 +181,9 @@ type Change struct {
 
 // Change gives the last notice of this epoch. Nothing follows from it by itself: Loop.Check has the ranks agree on it.
 func (j *Job) Change() (Change, error) {
+	if err := j.check(); err != nil {
+		return Change{}, err
+	}
 	native := (*C.farandole_change)(C.calloc(1, C.sizeof_farandole_change))
 	defer C.free(unsafe.Pointer(native))
 	native.struct_bytes = C.sizeof_farandole_change
@@ -199,7 +205,7 @@ func (j *Job) Change() (Change, error) {
 func (j *Job) Depart(grace time.Duration, reason string) error {
 	text := C.CString(reason)
 	defer C.free(unsafe.Pointer(text))
-	return errorOf(C.farandole_go_depart(C.int64_t(grace.Milliseconds()), text))
+	return j.call(func() C.farandole_go_outcome { return C.farandole_go_depart(C.int64_t(grace.Milliseconds()), text) })
 }
 
 // departOnSignal has the first SIGTERM drain this rank, and the second end the process, until the function that it gives

@@ -72,6 +72,9 @@ func (j *Job) add(handle *Handle) {
 // sweep looks at the handle that has waited longest to be looked at. Called at each submission, it keeps the number of
 // handles that nobody waits for at that of those that are pending.
 func (j *Job) sweep() {
+	if j.check() != nil {
+		return
+	}
 	j.mu.Lock()
 	oldest := j.pending.front()
 	if oldest != nil {

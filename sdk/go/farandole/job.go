@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -57,8 +58,12 @@ type Options struct {
 	Members []int
 }
 
-// Job is this process's part in a job. Its methods and the operations may be called from any goroutine.
+// Job is this process's part in a job, from Init to Shutdown. Its methods and the operations may be called from any
+// goroutine. One that was shut down refuses them (ErrNotRunning), and does nothing to a later one.
 type Job struct {
+	// Holds a value while a goroutine is in Shutdown.
+	leaving chan struct{}
+
 	mu    sync.Mutex
 	place place
 	// Submissions that are pending, the oldest first, and of them those whose Done was called.
@@ -73,7 +78,26 @@ type Job struct {
 type place struct {
 	rank, size, localRank, localSize, crossRank, crossSize int
 	epoch                                                  int64
-	isHomogeneous                                          bool
+	isHomogeneous, isElastic                               bool
+}
+
+// present is the Job of the last Init until that is shut down: the process's worker is its.
+var present atomic.Pointer[Job]
+
+// check gives nil, or the error of a Job that is not the present one.
+func (j *Job) check() error {
+	if j != nil && present.Load() == j {
+		return nil
+	}
+	return fault.New(fault.FailedPrecondition, "this Job was shut down, so that it has no part in a job any more")
+}
+
+// call makes a call of the library for the present Job.
+func (j *Job) call(function func() C.farandole_go_outcome) error {
+	if err := j.check(); err != nil {
+		return err
+	}
+	return errorOf(function())
 }
 
 // Version gives the version of the worker library, "0.1.0". The error names where the library was looked for.
@@ -107,9 +131,10 @@ func Init(ctx context.Context, options Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	job := &Job{}
+	job := &Job{leaving: make(chan struct{}, 1)}
 	job.pending.init()
 	job.readPlace()
+	present.Store(job)
 	return job, nil
 }
 
@@ -170,6 +195,7 @@ func (j *Job) readPlace() {
 		crossSize:     number(C.farandole_go_cross_size()),
 		epoch:         int64(number(C.farandole_go_epoch())),
 		isHomogeneous: number(C.farandole_go_is_homogeneous()) == 1,
+		isElastic:     C.farandole_go_is_elastic() == 1,
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -208,17 +234,19 @@ func (j *Job) IsHomogeneous() bool { return j.here().isHomogeneous }
 func (j *Job) Epoch() int64 { return j.here().epoch }
 
 // IsElastic tells whether the job outlives its epochs.
-func (j *Job) IsElastic() bool { return C.farandole_go_is_elastic() == 1 }
+func (j *Job) IsElastic() bool { return j.here().isElastic }
 
 // EpochEnded gives nil, or the ErrEpochEnded that says why the present epoch has ended.
-func (j *Job) EpochEnded() error { return errorOf(C.farandole_go_epoch_ended()) }
+func (j *Job) EpochEnded() error {
+	return j.call(func() C.farandole_go_outcome { return C.farandole_go_epoch_ended() })
+}
 
 // Fail ends the epoch on all ranks, with these words (at most 1,024 bytes are kept): this worker's program has failed and
 // cannot go on. Shutdown is to follow. It does nothing where the epoch has ended already.
 func (j *Job) Fail(words string) error {
 	text := C.CString(words)
 	defer C.free(unsafe.Pointer(text))
-	return errorOf(C.farandole_go_fail(text))
+	return j.call(func() C.farandole_go_outcome { return C.farandole_go_fail(text) })
 }
 
 // Shutdown leaves the job in order and returns when it has; rank 0 stays until all ranks have left or died. Pending
@@ -227,12 +255,42 @@ func (j *Job) Fail(words string) error {
 //
 // Go runs no code of a package at a process's end: a program that ends without Shutdown is lost for its peers.
 func (j *Job) Shutdown(ctx context.Context) error {
+	if j.check() != nil {
+		return nil
+	}
+	if !j.takeLeave(ctx) {
+		return given(ctx, "Shutdown")
+	}
+	defer func() { <-j.leaving }()
+	if j.check() != nil {
+		return nil
+	}
 	_, err := interruptible(ctx, "Shutdown", func(cancel *C.int32_t) C.farandole_go_outcome {
 		return C.farandole_go_shutdown(cancel)
 	})
+	if C.farandole_go_is_initialized() == 1 {
+		return err // it was given up before it began
+	}
+	present.CompareAndSwap(j, nil)
 	j.dropPending("this process has left its job")
 	j.watchers.Wait()
 	return err
+}
+
+// takeLeave waits while another goroutine is in Shutdown, and tells whether this one may be. It does not wait longer than
+// the context.
+func (j *Job) takeLeave(ctx context.Context) bool {
+	select {
+	case j.leaving <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case j.leaving <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Run joins the job, calls the function and leaves the job in order. An error of the function, or a panic in it, ends the
@@ -246,6 +304,12 @@ func Run(ctx context.Context, options Options, function func(ctx context.Context
 	defer func() {
 		if !isOver {
 			cause := recover()
+			if cause == nil {
+				// As t.FailNow does in a test.
+				_ = job.Fail("the function ended its goroutine (runtime.Goexit)")
+				_ = job.Shutdown(ctx)
+				return
+			}
 			_ = job.Fail(fmt.Sprintf("panic: %v", cause))
 			_ = job.Shutdown(ctx)
 			panic(cause)
@@ -271,11 +335,16 @@ func (j *Job) StartTimeline(path string, markCycles bool) error {
 	if markCycles {
 		marks = 1
 	}
-	return errorOf(C.farandole_go_start_timeline(text, marks))
+	return j.call(func() C.farandole_go_outcome { return C.farandole_go_start_timeline(text, marks) })
 }
 
 // StopTimeline ends the file, if one is recorded; Shutdown does it, too.
-func (j *Job) StopTimeline() error { return errorOf(C.farandole_go_stop_timeline()) }
+func (j *Job) StopTimeline() error {
+	if j.check() != nil {
+		return nil
+	}
+	return errorOf(C.farandole_go_stop_timeline())
+}
 
 // Logged says how Log keeps a number.
 type Logged struct {
@@ -296,7 +365,7 @@ func (j *Job) Log(name string, value float64, how Logged) error {
 	if how.ByRank {
 		byRank = 1
 	}
-	return errorOf(C.farandole_go_log(text, C.double(value), step, byRank))
+	return j.call(func() C.farandole_go_outcome { return C.farandole_go_log(text, C.double(value), step, byRank) })
 }
 
 // Section is a section of the program that goes on until its End.
@@ -307,8 +376,11 @@ type Section struct {
 
 // Section begins a section of the program: defer job.Section("data").End(). The job's diagnosis then says in which section
 // a slow rank loses its time (docs/diagnosis.md). Time counts for the section that began last in the process, on any
-// goroutine, less the waits in this library. Names beyond the 15th count together.
+// goroutine, less the waits in this library. Names beyond the 15th count together. Nothing counts after Shutdown.
 func (j *Job) Section(name string) *Section {
+	if j.check() != nil {
+		return &Section{}
+	}
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
 	outcome := C.farandole_go_section_begin(text)
@@ -340,7 +412,8 @@ func (j *Job) Counters() (Counters, error) {
 	native := (*C.farandole_counters)(C.calloc(1, C.sizeof_farandole_counters))
 	defer C.free(unsafe.Pointer(native))
 	native.struct_bytes = C.sizeof_farandole_counters
-	if err := errorOf(C.farandole_go_read_counters(native)); err != nil {
+	err := j.call(func() C.farandole_go_outcome { return C.farandole_go_read_counters(native) })
+	if err != nil {
 		return Counters{}, err
 	}
 	return Counters{

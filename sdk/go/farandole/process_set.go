@@ -24,6 +24,9 @@ type ProcessSet struct {
 // same order among their calls, and it returns when all have. ErrMismatch: a rank is not in the job or is there twice, or
 // ranks disagree (both are named). ErrEpochEnded: a worker has died meanwhile.
 func (j *Job) AddProcessSet(ctx context.Context, ranks ...int) (*ProcessSet, error) {
+	if err := j.check(); err != nil {
+		return nil, err
+	}
 	sorted := slices.Clone(ranks)
 	slices.Sort(sorted)
 	numbers := make([]C.int32_t, len(sorted)+1)
@@ -42,6 +45,9 @@ func (j *Job) AddProcessSet(ctx context.Context, ranks ...int) (*ProcessSet, err
 // Remove ends the set, on all ranks of the job; all call it, in the same order among such calls. ErrNotRunning: operations
 // of it are pending. ErrMismatch: it was removed already.
 func (s *ProcessSet) Remove(ctx context.Context) error {
+	if err := s.job.check(); err != nil {
+		return err
+	}
 	_, err := blocking(ctx, "Remove", func(cancel *C.int32_t) C.farandole_go_outcome {
 		return C.farandole_go_remove_group(s.group, cancel)
 	})
@@ -65,7 +71,10 @@ func (s *ProcessSet) groupOf(job *Job) (C.int32_t, error) {
 	if s == nil {
 		return 0, mismatch("In was given no process set: it is nil")
 	}
-	if s.job != job || s.epoch != job.Epoch() {
+	if s.job != job {
+		return 0, mismatch("the process set %v was made by another Job, which has ended: add it again", s.ranks)
+	}
+	if s.epoch != job.Epoch() {
 		return 0, mismatch("the process set %v belongs to epoch %d, the present one is %d: add it again", s.ranks, s.epoch, job.Epoch())
 	}
 	return s.group, nil

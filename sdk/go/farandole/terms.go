@@ -56,7 +56,7 @@ const (
 	optionShapes
 )
 
-// Name identifies the tensor on all ranks: at most 512 bytes. A name may be pending once at a time. Without one,
+// Name identifies the tensor on all ranks: at most 512 bytes of UTF-8. A name may be pending once at a time. Without one,
 // operations are paired in the order of their submission, which must be the same on all ranks then.
 func Name(name string) Option { return Option{kind: optionName, text: name} }
 
@@ -95,6 +95,9 @@ func (o *Option) dims() []int {
 
 // options gives the terms of an operation on so many elements of a type.
 func options[T Number](job *Job, elements int, given []Option) (C.farandole_go_terms, error) {
+	if err := job.check(); err != nil {
+		return C.farandole_go_terms{}, err
+	}
 	count[T](&job.turn, elements)
 	terms := C.farandole_go_terms{prescale: 1, postscale: 1, dtype: C.int32_t(dtypeOf[T]()), ndim: 1}
 	terms.shape[0] = C.int64_t(elements)

@@ -107,6 +107,8 @@ CHECK_OF_ALL_RANKS(WrongCallsAreRefusedWithBothValues) {
   std::vector<float> fewer(5);
   std::vector<double> wide(6);
   REQUIRE_ERROR(job.Allreduce(values, fewer), StatusCode::kInvalidArgument, "[6]", "[5]");
+  REQUIRE_ERROR(job.AllreduceInPlace(values, "gr\xF6\xDF"), StatusCode::kInvalidArgument,
+                "\"gr\\xf6\\xdf\" is not UTF-8");
   REQUIRE_ERROR(job.Allreduce(values, wide), StatusCode::kInvalidArgument, "float32", "float64");
   REQUIRE_ERROR(job.AllreduceInPlace(MutableTensor(values, {2, 4})), StatusCode::kInvalidArgument, "[2,4]", "6");
   REQUIRE_ERROR(job.GroupedAllreduce({values, values}, {values}), StatusCode::kInvalidArgument, "2 inputs",

@@ -50,6 +50,10 @@ void CheckOperations(Job& job) {
     REQUIRE(gathered.sizes().equals({size * (size + 1) / 2, 2}) && IsAll(gathered, 1));
     const at::Tensor part = ExitOnError(farandole::Reducescatter(job, at::ones({size, 2}).to(type), sum));
     REQUIRE(part.sizes().equals({1, 2}) && IsAll(part, size));
+    const at::Tensor rows = ExitOnError(farandole::Gather(job, at::ones({rank + 1, 2}).to(type), 0, "gather.root"));
+    REQUIRE(rows.size(0) == (rank == 0 ? size * (size + 1) / 2 : 0) && IsAll(rows, 1));
+    const at::Tensor share = ExitOnError(farandole::Scatter(job, at::full({2 * size, 2}, rank).to(type), size - 1));
+    REQUIRE(share.sizes().equals({2, 2}) && IsAll(share, size - 1));
     const auto exchanged = ExitOnError(farandole::Alltoall(job, at::full({size, 2}, rank).to(type)));
     for (int from = 0; from < size; ++from) REQUIRE(IsAll(exchanged.tensor.slice(0, from, from + 1), from));
   }
@@ -57,6 +61,53 @@ void CheckOperations(Job& job) {
   REQUIRE(farandole::AllreduceInPlace(job, at::Tensor()).code() == StatusCode::kInvalidArgument);
   REQUIRE(farandole::AllreduceInPlace(job, at::ones({2}, at::kComplexFloat)).code() == StatusCode::kInvalidArgument);
   REQUIRE(farandole::AllreduceInPlace(job, at::ones({2}, at::device(at::kMeta))).code() == StatusCode::kUnimplemented);
+}
+
+// Tensors that do not lie in memory as they read.
+void CheckOddTensors(Job& job) {
+  const int size = job.size();
+  const at::Tensor complex = at::view_as_complex(at::tensor({1.0f, 2.0f, 3.0f, 4.0f}).reshape({2, 2}));
+  const at::Tensor negative = at::imag(at::conj(complex.slice(0, 0, 1)));
+  REQUIRE(negative.is_neg() && negative.is_contiguous() && IsAll(negative, -2));
+  const Call sum = Call("odd").With(ReduceOp::kSum);
+  REQUIRE(IsAll(ExitOnError(farandole::Allreduce(job, negative, sum)), -2 * size));
+  REQUIRE(IsAll(ExitOnError(farandole::Allgather(job, negative, "odd.gather")), -2));
+  REQUIRE(IsAll(ExitOnError(farandole::Alltoall(job, negative.expand({size}))).tensor, -2));
+  REQUIRE(IsAll(ExitOnError(farandole::Reducescatter(job, negative.expand({size}), sum)), -2 * size));
+  at::Tensor parameter = job.rank() == 0 ? negative : at::imag(at::conj(at::zeros_like(complex.slice(0, 0, 1))));
+  ExitOnError(farandole::BroadcastParameters(job, {{"odd", parameter}}));
+  REQUIRE(IsAll(parameter, -2));
+  for (const at::Tensor& odd : {at::eye(2).to_sparse(), at::Tensor()}) {
+    REQUIRE(farandole::AllreduceInPlace(job, odd).code() == StatusCode::kInvalidArgument);
+    REQUIRE(farandole::Allreduce(job, odd).status().code() == StatusCode::kInvalidArgument);
+    REQUIRE(farandole::Allgather(job, odd).status().code() == StatusCode::kInvalidArgument);
+    REQUIRE(farandole::Alltoall(job, odd).status().code() == StatusCode::kInvalidArgument);
+    REQUIRE(farandole::Reducescatter(job, odd).status().code() == StatusCode::kInvalidArgument);
+    REQUIRE(farandole::BroadcastParameters(job, {{"odd", odd}}).code() == StatusCode::kInvalidArgument);
+  }
+  REQUIRE(farandole::AllreduceInPlace(job, negative).code() == StatusCode::kInvalidArgument);
+}
+
+// A parameter that one rank has frozen takes part there with zeros; one that all have frozen does not travel.
+void CheckFrozenParameters(Job& job) {
+  const bool is_last = job.rank() == job.size() - 1;
+  std::vector<at::Tensor> own = {at::ones({2}), at::ones({2}), at::ones({2})};
+  own[0].requires_grad_();
+  own[1].requires_grad_(!is_last || job.size() == 1);
+  farandole::GradientReducer reducer(&job, {{"all", own[0]}, {"one", own[1]}, {"none", own[2]}});
+  for (int step = 0; step < 2; ++step) {
+    for (at::Tensor& parameter : own) parameter.mutable_grad() = at::Tensor();
+    (own[0].sum() + own[1].sum() + own[2].sum()).backward();
+    ExitOnError(reducer.Synchronize());
+    REQUIRE(IsAll(own[0].grad(), 1));
+    const double trained = job.size() == 1 ? 1 : job.size() - 1;
+    REQUIRE(at::allclose(own[1].grad(), at::full({2}, trained / job.size())));
+    REQUIRE(!own[2].grad().defined());
+  }
+  own[2].requires_grad_();
+  (own[0].sum() + own[1].sum() + own[2].sum()).backward();
+  REQUIRE(reducer.Synchronize().message().find("gradient.none is required now, but no rank trained") !=
+          std::string::npos);
 }
 
 void CheckGradients(Job& job) {
@@ -109,6 +160,8 @@ int main() {
   torch::set_num_threads(1);
   Job job = ExitOnError(farandole::Init());
   CheckOperations(job);
+  CheckOddTensors(job);
+  CheckFrozenParameters(job);
   CheckGradients(job);
   ExitOnError(job.Shutdown());
   std::printf("all holds\n");

@@ -94,13 +94,13 @@ class CoordinatorFixture : public ::testing::Test {
     }
   }
 
-  // The only worker of the job's first epoch writes the checkpoint "checkpoint" of this step,
-  // /data/checkpoint.tTOKEN.bin.
+  // The only worker of the job's first epoch writes the checkpoint "checkpoint" of this step, STEM.tTOKEN.bin.
   static void WriteCheckpoint(TestWorker* worker, const std::string& job, int64_t step) {
     const absl::Status written = TryCheckpoint(worker, job, step);
     ASSERT_TRUE(written.ok()) << written;
   }
-  static absl::Status TryCheckpoint(TestWorker* worker, const std::string& job, int64_t step) {
+  static absl::Status TryCheckpoint(TestWorker* worker, const std::string& job, int64_t step,
+                                    const std::string& stem = "/data/checkpoint") {
     v1::BeginCheckpointRequest begin;
     begin.set_job(job);
     begin.set_incarnation(worker->incarnation());
@@ -116,7 +116,7 @@ class CoordinatorFixture : public ::testing::Test {
     commit.set_secret(worker->secret());
     commit.mutable_checkpoint()->set_step(step);
     commit.mutable_checkpoint()->set_token(granted->token());
-    commit.mutable_checkpoint()->set_path(absl::StrCat("/data/checkpoint.t", granted->token(), ".bin"));
+    commit.mutable_checkpoint()->set_path(absl::StrCat(stem, ".t", granted->token(), ".bin"));
     commit.mutable_checkpoint()->set_size_bytes(1);
     commit.mutable_checkpoint()->set_sha256(std::string(32, 's'));
     return worker->client().CommitCheckpoint(commit).status();

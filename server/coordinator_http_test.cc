@@ -22,6 +22,7 @@ namespace farandole {
 namespace {
 
 namespace http = boost::beast::http;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
@@ -134,7 +135,7 @@ TEST_F(CoordinatorHttpTest, JobsAreShownToWhoeverMaySeeThem) {
   EXPECT_EQ(Get("/api/v1/jobs/mnist", other).result_int(), 404u);
   const Response wrong = Get("/api/v1/jobs/a%20b", other);
   EXPECT_EQ(wrong.result_int(), 400u);
-  EXPECT_THAT(std::string(Json::parse(wrong.body())["error"]), HasSubstr("[A-Za-z0-9._-]"));
+  EXPECT_THAT(std::string(Json::parse(wrong.body())["error"]), HasSubstr("job is 'a%20b'; it may have only letters"));
 }
 
 TEST_F(CoordinatorHttpTest, JobsAreSearchedAndThoseThatRunComeFirst) {
@@ -329,6 +330,30 @@ TEST_F(CoordinatorHttpTest, ALookThatIsRefusedSaysWhenToComeBack) {
   for (int looks = 0; looks < 100 && last.result_int() != 429u; ++looks) last = Get("/api/v1/jobs/mnist", other);
   EXPECT_EQ(last.result_int(), 429u);
   EXPECT_EQ(last[http::field::retry_after], "1");
+}
+
+TEST_F(CoordinatorHttpTest, APartOfAJobIsPaidForByTheOneForWhomItIsWritten) {
+  constexpr uint32_t kWorkers = 100;
+  options_.bytes.tenant_rate = (1 << 20) / kPaceBurstSeconds;
+  Start();
+  // How many looks a new tenant has at the workers of a job, each with `parameter` of another value.
+  const auto looks = [&](const std::string& tenant, const std::string& parameter) {
+    const std::string token = MakeTenant(tenant);
+    std::vector<std::unique_ptr<TestWorker>> workers;
+    for (uint32_t i = 0; i < kWorkers; ++i) {
+      workers.push_back(Worker("mnist", i, token));
+      EXPECT_TRUE(workers.back()->Join(kWorkers + 1).ok());
+    }
+    int count = 0;
+    for (Response last; last.result_int() != 429u && count < 1000; ++count) {
+      last = Get(absl::StrCat("/api/v1/jobs/mnist?view=workers&", parameter, "=", count % kWorkers), token);
+      EXPECT_THAT(last.result_int(), AnyOf(200u, 429u)) << last.body();
+    }
+    return count;
+  };
+  const int of_one_reply = looks("one", "x");
+  EXPECT_LT(of_one_reply, 1000);
+  EXPECT_LT(looks("many", "offset"), of_one_reply * 3 / 4) << "the rows are half as many in the mean";
 }
 
 TEST_F(CoordinatorHttpTest, TheAuditLogHasChangesOfJobsThatThereAreOnly) {

@@ -70,16 +70,23 @@ ConnectionPlaces::Id ConnectionPlaces::Weakest() const {
 }
 
 ConnectionPlaces::Id ConnectionPlaces::NewestOfGreatestOwner() const {
-  std::map<std::string, std::pair<size_t, Id>> owners;
+  // Each connection of an owner cancels out one of another owner, and an owner with more than half is left (Boyer and
+  // Moore, "A fast majority vote algorithm"). The edge asks for each new connection while all are being answered.
+  const std::string* owner = nullptr;
+  size_t left = 0;
   for (const auto& [id, one] : connections_) {
-    auto& [count, newest] = owners[one.owner];
+    if (left == 0) owner = &one.owner;
+    left += one.owner == *owner ? 1 : -1;
+  }
+  if (owner == nullptr || owner->empty()) return 0;
+  size_t count = 0;
+  Id newest = 0;
+  for (const auto& [id, one] : connections_) {
+    if (one.owner != *owner) continue;
     ++count;
     newest = id;
   }
-  for (const auto& [owner, own] : owners) {
-    if (!owner.empty() && 2 * own.first > connections_.size()) return own.second;
-  }
-  return 0;
+  return 2 * count > connections_.size() ? newest : 0;
 }
 
 }  // namespace farandole

@@ -20,6 +20,7 @@
 #include "web/connection_places.h"
 #include "web/http_session.h"
 #include "web/tls_context.h"
+#include "web/writer/reply_writer.h"
 
 namespace farandole {
 namespace {
@@ -112,7 +113,7 @@ class HttpEdge::State {
   void Take(tcp::socket socket) {
     while (IsFull() && CutWeakest()) continue;
     const bool has_place = !IsFull();
-    const auto session = std::make_shared<HttpSession>(std::move(socket), tls_, options_, site_, &places_,
+    const auto session = std::make_shared<HttpSession>(std::move(socket), tls_, options_, site_, &places_, &writers_,
                                                        [this](ConnectionPlaces::Id id) { End(id); });
     sessions_[session->id()] = session;
     if (has_place) {
@@ -161,6 +162,8 @@ class HttpEdge::State {
   tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   boost::asio::steady_timer tick_;
+  // Its tasks hold sessions.
+  ReplyWriters writers_;
   std::thread thread_;
 };
 

@@ -41,7 +41,8 @@ struct HttpEdgeOptions {
   size_t max_body_bytes = 64 << 10;
 };
 
-// The HTTP port of the coordinator: HTTP/1.1, without TLS or with it, one thread of its own. Requests beyond a limit
+// The HTTP port of the coordinator: HTTP/1.1, without TLS or with it, one thread of its own, and two that write long
+// replies. Requests beyond a limit
 // are answered 400, 413 or 431, for another host 421; a client that is too slow is cut off. Every request that was
 // given to a route must be answered before the edge's end. Owned by the coordinator.
 class HttpEdge {

@@ -87,17 +87,7 @@ class HttpEdgeTest : public ::testing::Test {
       reply.held = held_;
       return reply;
     }));
-    site.routes.push_back(DirectRoute("GET", "/long", HttpAccess::kNobody, [](const HttpRequest& request) {
-      HttpReply reply;
-      reply.may_compress = request.query != "secret";
-      reply.complete = [](HttpReply* complete) { complete->body = std::string(5000, 'x') + "\n"; };
-      return reply;
-    }));
-    site.routes.push_back(DirectRoute("GET", "/throws", HttpAccess::kNobody, [](const HttpRequest&) {
-      HttpReply reply;
-      reply.complete = [](HttpReply*) { throw std::out_of_range("beyond the end"); };
-      return reply;
-    }));
+    AddLateReplies(&site);
     site.routes.push_back(DirectRoute("GET", "/one/*", HttpAccess::kNobody, echo));
     site.routes.push_back(DirectRoute("GET", "/one/*/parts", HttpAccess::kNobody, echo));
     site.routes.push_back({"GET", "/later", HttpAccess::kTenant,
@@ -120,6 +110,33 @@ class HttpEdgeTest : public ::testing::Test {
          [this](const HttpRequest&, const HttpIdentity&, const HttpAnswer& answer) { answer(OpenStream(true)); }});
     site.tick = [this] { Tick(); };
     edge_ = HttpEdge::Start(options_, std::move(site)).value();
+  }
+
+  // Replies that are written after their routes have answered.
+  void AddLateReplies(HttpSite* site) {
+    site->routes.push_back(DirectRoute("GET", "/long", HttpAccess::kNobody, [](const HttpRequest& request) {
+      HttpReply reply;
+      reply.may_compress = request.query != "secret";
+      reply.complete = [](HttpReply* complete) { complete->body = std::string(5000, 'x') + "\n"; };
+      return reply;
+    }));
+    site->routes.push_back(DirectRoute("GET", "/in-turn", HttpAccess::kNobody, [this](const HttpRequest&) {
+      HttpReply reply;
+      reply.turn_of = "team";
+      reply.may_compress = true;
+      reply.complete = [this](HttpReply* complete) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        asked_.wait(lock, [this] { return may_write_; });
+        complete->body = std::string(5000, 'x') + "\n";
+      };
+      return reply;
+    }));
+    site->routes.push_back(DirectRoute("GET", "/throws", HttpAccess::kNobody, [](const HttpRequest& request) {
+      HttpReply reply;
+      reply.turn_of = request.query;
+      reply.complete = [](HttpReply*) { throw std::out_of_range("beyond the end"); };
+      return reply;
+    }));
   }
 
   // The whole answer to one request, which asks for the connection's end.
@@ -168,6 +185,8 @@ class HttpEdgeTest : public ::testing::Test {
   std::vector<std::pair<std::shared_ptr<EventStream>, bool>> streams_;
   std::mutex mutex_;
   std::condition_variable asked_;
+  // The replies of /in-turn go on.
+  bool may_write_ = false;
   // Of the replies of /held.
   const std::shared_ptr<const int> held_ = std::make_shared<const int>(0);
   // Of /never, which the test answers.
@@ -236,9 +255,28 @@ TEST_F(HttpEdgeTest, ALongReplyIsCompressedForThoseWhoTakeIt) {
 TEST_F(HttpEdgeTest, AReplyThatCannotBeMadeEndsItsConnectionOnly) {
   Start();
   Connection other(edge_->port());
-  EXPECT_EQ(Ask("GET /throws"), "");
+  for (const char* line : {"GET /throws", "GET /throws?team"}) EXPECT_EQ(Ask(line), "");
   other.Send("GET /open HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(other.ReadAll(), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(HttpEdgeTest, ALongReplyThatIsWrittenInTurnDelaysNobody) {
+  Start();
+  std::vector<std::unique_ptr<Connection>> waiting;
+  for (int i = 0; i < 20; ++i) {
+    waiting.push_back(std::make_unique<Connection>(edge_->port()));
+    waiting.back()->Send(
+        "GET /in-turn HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n");
+  }
+  EXPECT_THAT(Ask("GET /open"), HasSubstr("GET /open"));
+  // Nobody waits for this one's reply any more.
+  waiting.pop_back();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    may_write_ = true;
+    asked_.notify_all();
+  }
+  for (const auto& one : waiting) EXPECT_THAT(one->ReadAll(), HasSubstr("Content-Encoding: gzip"));
 }
 
 TEST_F(HttpEdgeTest, ACookieIsFoundAmongOthers) {

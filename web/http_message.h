@@ -50,8 +50,13 @@ struct HttpReply {
   std::string body;
   // Headers beside those that the edge writes itself.
   std::vector<std::pair<std::string, std::string>> headers;
-  // Set: writes the body, on the edge's thread, so that the one that answers does not have to.
+  // Set: writes the body later, so that the thread that answers does not have to. On the edge's thread, unless
+  // `turn_of` is set.
   std::function<void(HttpReply*)> complete;
+  // Set beside `complete`, which may take long then: a thread for such replies calls it, in this tenant's turn.
+  std::string turn_of;
+  // Set beside `turn_of`: it may take seconds. Replies that do not are written by other threads.
+  bool is_long = false;
   // The edge may compress the body. Only where it has no secret beside text that another one has chosen: its length
   // would tell of the secret (BREACH). Pages, sign-in and sessions never set it.
   bool may_compress = false;

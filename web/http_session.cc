@@ -1,6 +1,7 @@
 #include "web/http_session.h"
 
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "boost/beast/http/field.hpp"
 #include "boost/beast/http/read.hpp"
 #include "boost/beast/http/write.hpp"
+#include "spdlog/spdlog.h"
 #include "web/content_coding.h"
 #include "web/host_name.h"
 
@@ -25,6 +27,9 @@ namespace http = boost::beast::http;
 
 constexpr std::chrono::seconds kLingerTime{2};
 constexpr size_t kDiscardBytes = 4096;
+// Beast keeps what it has not understood yet, which has no limit of its own where a chunk's size, its extension or a
+// trailer does not end. A body goes through in pieces of this size.
+constexpr size_t kReadBytes = 8 << 10;
 // A year. Browsers keep it for the host and all its ports, so that it is said of names only that --http-host gives to
 // the dashboard.
 constexpr char kStrictTransport[] = "max-age=31536000";
@@ -75,6 +80,10 @@ HttpReply RefuseUnreadable(const HttpEdgeOptions& options, const boost::system::
   if (error == http::error::body_limit) {
     return HttpError(413, "the request's body has more than " + std::to_string(options.max_body_bytes) + " bytes");
   }
+  if (error == http::error::buffer_overflow) {
+    return HttpError(413, "the request has a part beside its body of more than " +
+                              std::to_string(options.max_header_bytes) + " bytes");
+  }
   return HttpError(400, "the request is no HTTP/1.1: " + error.message());
 }
 
@@ -88,14 +97,16 @@ std::string AddressOf(const boost::asio::ip::tcp::socket& socket) {
 
 HttpSession::HttpSession(boost::asio::ip::tcp::socket socket, std::shared_ptr<boost::asio::ssl::context> tls,
                          const HttpEdgeOptions& options, const HttpSite& site, ConnectionPlaces* places,
-                         std::function<void(ConnectionPlaces::Id)> ended)
+                         ReplyWriters* writers, std::function<void(ConnectionPlaces::Id)> ended)
     : stream_(std::move(socket), std::move(tls)),
       options_(options),
       site_(site),
       places_(places),
+      writers_(writers),
       ended_(std::move(ended)),
       peer_(AddressOf(stream_.tcp().socket())),
-      id_(places->Add(peer_)) {}
+      id_(places->Add(peer_)),
+      buffer_(options.max_header_bytes + kReadBytes) {}
 
 HttpSession::~HttpSession() { ended_(id_); }
 
@@ -169,7 +180,31 @@ void HttpSession::Answer() {
   places_->SetOwner(id_, is_known_ ? identity.tenant : "");
 }
 
+void HttpSession::WriteInTurn(HttpReply reply, bool keep_alive) {
+  // shared: by the task's copies, as above.
+  const auto held = std::make_shared<std::shared_ptr<HttpSession>>(shared_from_this());
+  const std::string tenant = std::exchange(reply.turn_of, "");
+  ReplyWriter& writer = reply.is_long ? writers_->files : writers_->pages;
+  writer.Add(tenant, [held, keep_alive, takes_gzip = takes_gzip_, reply = std::move(reply)]() mutable {
+    bool is_written = true;
+    try {
+      std::exchange(reply.complete, nullptr)(&reply);
+      Compress(takes_gzip, &reply);
+    } catch (const std::exception& error) {
+      // As HttpEdge has it on its own thread.
+      spdlog::error("an HTTP request has failed, and its connection ends: {}", error.what());
+      is_written = false;
+    }
+    std::shared_ptr<HttpSession> self = std::exchange(*held, nullptr);
+    const auto executor = self->stream_.get_executor();
+    boost::asio::post(executor, [self = std::move(self), keep_alive, is_written, reply = std::move(reply)]() mutable {
+      is_written ? self->Write(std::move(reply), keep_alive) : self->Cut();
+    });
+  });
+}
+
 void HttpSession::Write(HttpReply reply, bool keep_alive) {
+  if (reply.complete != nullptr && !reply.turn_of.empty()) return WriteInTurn(std::move(reply), keep_alive);
   if (reply.complete != nullptr) std::exchange(reply.complete, nullptr)(&reply);
   if (reply.stream != nullptr) {
     Open(reply.stream);
@@ -217,6 +252,7 @@ void HttpSession::Open(std::shared_ptr<EventStream> events) {
 }
 
 void HttpSession::AwaitEnd() {
+  buffer_.clear();
   stream_.async_read_some(buffer_.prepare(kDiscardBytes),
                           [self = shared_from_this()](const boost::system::error_code& error, size_t) {
                             if (!error) return self->AwaitEnd();

@@ -17,6 +17,7 @@
 #include "web/event_stream.h"
 #include "web/http_edge.h"
 #include "web/http_message.h"
+#include "web/writer/reply_writer.h"
 
 namespace farandole {
 
@@ -24,10 +25,10 @@ namespace farandole {
 // under way on it, one at a time: it ends with the last. The edge's thread only.
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
-  // `tls`: what the connection speaks, null for no TLS. `options`, `site` and `places` outlive the session; `ended` is
-  // called when it ends.
+  // `tls`: what the connection speaks, null for no TLS. `options`, `site`, `places` and `writers` outlive the session;
+  // `ended` is called when it ends.
   HttpSession(boost::asio::ip::tcp::socket socket, std::shared_ptr<boost::asio::ssl::context> tls,
-              const HttpEdgeOptions& options, const HttpSite& site, ConnectionPlaces* places,
+              const HttpEdgeOptions& options, const HttpSite& site, ConnectionPlaces* places, ReplyWriters* writers,
               std::function<void(ConnectionPlaces::Id)> ended);
   ~HttpSession();
 
@@ -48,6 +49,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void OnRead(const boost::system::error_code& error);
   void Answer();
   void Write(HttpReply reply, bool keep_alive);
+  // Has the reply written elsewhere; meanwhile nothing is read from or written to the connection.
+  void WriteInTurn(HttpReply reply, bool keep_alive);
   void OnWritten(const boost::system::error_code& error);
   // Of a reply that goes on: begins it, looks for the reader's end, and writes what waits.
   void Open(std::shared_ptr<EventStream> events);
@@ -61,6 +64,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   const HttpEdgeOptions& options_;
   const HttpSite& site_;
   ConnectionPlaces* const places_;
+  ReplyWriters* const writers_;
   const std::function<void(ConnectionPlaces::Id)> ended_;
   // The client's address.
   const std::string peer_;
@@ -71,6 +75,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   bool takes_gzip_ = false;
   // The last request named a host that is to be asked by HTTPS only, from now on.
   bool is_strict_ = false;
+  // Has a bound: strangers fill it.
   boost::beast::flat_buffer buffer_;
   // One parser and one response for each request.
   std::optional<Parser> parser_;

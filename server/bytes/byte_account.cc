@@ -24,6 +24,8 @@ const char* Describe(BytePool pool) {
       return "messages on their way";
     case BytePool::kOutgoing:
       return "messages that workers have not read";
+    case BytePool::kAnswers:
+      return "answers that clients have not read";
     case BytePool::kPaused:
       return "messages that wait for room";
     case BytePool::kKept:

@@ -12,6 +12,8 @@ enum class ByteKind : uint8_t {
   kEvents,
   // Messages that wait for their workers to read them, or for the disk.
   kOutgoing,
+  // Answers to calls that their clients have not read.
+  kAnswers,
   // Messages that were read and wait for room among the events.
   kPaused,
   // Statements about tensors that some ranks have made and others have not, and slots.
@@ -25,22 +27,23 @@ enum class ByteKind : uint8_t {
   // Values that programs log of themselves.
   kLogged,
 };
-inline constexpr size_t kByteKinds = 8;
+inline constexpr size_t kByteKinds = 9;
 
 // Each pool has limits of its own, so that what is kept for long never takes the room of what is on its way.
-// Neither do messages to workers that do not read take the room of those that come.
-enum class BytePool : uint8_t { kQueued, kOutgoing, kPaused, kKept };
-inline constexpr size_t kBytePools = 4;
+// Neither do messages to workers that do not read take the room of those that come, nor do answers to those who look.
+enum class BytePool : uint8_t { kQueued, kOutgoing, kAnswers, kPaused, kKept };
+inline constexpr size_t kBytePools = 5;
 
 constexpr BytePool PoolOf(ByteKind kind) {
   if (kind == ByteKind::kEvents) return BytePool::kQueued;
   if (kind == ByteKind::kOutgoing) return BytePool::kOutgoing;
+  if (kind == ByteKind::kAnswers) return BytePool::kAnswers;
   return kind == ByteKind::kPaused ? BytePool::kPaused : BytePool::kKept;
 }
 
 // As metrics call it.
 constexpr const char* NameOf(ByteKind kind) {
-  constexpr const char* kNames[kByteKinds] = {"events",  "outgoing",     "paused",    "names",
+  constexpr const char* kNames[kByteKinds] = {"events",  "outgoing",     "answers",   "paused", "names",
                                               "reports", "measurements", "timelines", "logged"};
   return kNames[static_cast<size_t>(kind)];
 }

@@ -19,7 +19,8 @@ namespace farandole {
 // The most bytes that a tenant's jobs may have in memory, and all tenants' together. One job may have half of its
 // tenant's, one stream a quarter. And how fast a tenant's messages are read.
 struct ByteLimits {
-  // Messages on their way to the jobs; as much again may be on its way to workers.
+  // Messages on their way to the jobs; as much again may be on its way to workers, and half as much in answers to those
+  // who look.
   int64_t tenant_queued = 64 << 20;
   // All that jobs keep.
   int64_t tenant_kept = 256 << 20;
@@ -31,6 +32,9 @@ struct ByteLimits {
 
 // A tenant that was quiet for so long may send at once what it would have sent since: the names of a large model, say.
 inline constexpr int64_t kPaceBurstSeconds = 32;
+// A call that looks takes so much before it is answered, and then what its answer has in place of it: many that come at
+// once are not all answered for the price of the first.
+inline constexpr int64_t kPaceReserveBytes = 256 << 10;
 // Each message and each call costs so much more than its bytes.
 inline constexpr int64_t kPaceMessageBytes = 4 << 10;
 // The message of a call that is larger in memory is paid for by its bytes.

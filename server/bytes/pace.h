@@ -17,8 +17,9 @@ class Pace {
   // `bytes_per_second` > 0. A bucket that is full has `burst` bytes; at first it is full.
   Pace(int64_t bytes_per_second, int64_t burst);
 
-  // Takes the bytes of a message that has been read. Returns how long whoever sent it has to wait before the next one
-  // is read; zero while the bucket is not empty. `now` is of a clock that does not step (SteadyNow).
+  // Takes the bytes of a message that has been read; negative ones go back. Returns how long whoever sent it has to
+  // wait before the next one is read; zero while the bucket is not empty. `now` is of a clock that does not step
+  // (SteadyNow).
   absl::Duration Take(int64_t bytes, absl::Time now);
 
   // How long a message that came now would have to wait; takes nothing.

@@ -44,6 +44,19 @@ TEST(PaceTest, ItFillsUpWhileNothingComesAndNoFurther) {
   EXPECT_EQ(pace.Take(1, later), absl::Milliseconds(1)) << "a day does not give more than a full bucket";
 }
 
+TEST(PaceTest, WhatWasReservedGoesBackAndFillsTheBucketNoFurther) {
+  Pace pace(kRate, kBurst);
+  absl::Time now = kStart;
+  pace.Take(kBurst, now);
+  EXPECT_EQ(pace.Take(2000, now), absl::Seconds(2));
+  EXPECT_EQ(pace.Take(-1500, now), absl::Seconds(0.5));
+  now += absl::Seconds(100);
+  pace.Take(3000, now);
+  now += absl::Seconds(100);
+  pace.Take(-3000, now);
+  EXPECT_EQ(pace.Take(4500, now), absl::Seconds(0.5)) << "no more than a burst";
+}
+
 TEST(PaceTest, ThreadsTakeFromOneBucket) {
   Pace pace(kRate, kBurst);
   std::vector<std::thread> threads;

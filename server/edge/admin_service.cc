@@ -7,7 +7,6 @@
 #include "base/steady_time.h"
 #include "server/edge/caller/caller.h"
 #include "server/edge/request_bounds.h"
-#include "server/edge/status.h"
 
 namespace farandole {
 namespace {
@@ -59,7 +58,7 @@ grpc::ServerUnaryReactor* AdminService::CarryOut(grpc::CallbackServerContext* co
     ledger_->Abandon(call);
     return CallRouter::Answer(context, allowed);
   }
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
   router_->Push(caller.job, make_event,
                 [this, call, access = caller.access, audited, reactor, response](const absl::Status& status,
                                                                                  ReplyMessage message) {
@@ -144,15 +143,15 @@ grpc::ServerUnaryReactor* AdminService::DrainWorkers(grpc::CallbackServerContext
                   [&](CallId id) { return ToEvent(id, *request, OnlyOfToken(*access)); });
 }
 
-void AdminService::OnCarriedOut(const AdminCall& call, grpc::ServerUnaryReactor* reactor, const absl::Status& status,
+void AdminService::OnCarriedOut(const AdminCall& call, UnaryAnswer* reactor, const absl::Status& status,
                                 const std::string& response) {
   if (!status.ok()) {
     ledger_->Abandon(call);
-    reactor->Finish(ToGrpc(status));
+    reactor->End(status);
     return;
   }
   ledger_->Finish(
-      call, StoreBatch(), [reactor](const absl::Status& finished) { reactor->Finish(ToGrpc(finished)); }, response);
+      call, StoreBatch(), [reactor](const absl::Status& finished) { reactor->End(finished); }, response);
 }
 
 grpc::ServerUnaryReactor* AdminService::CreateTenant(grpc::CallbackServerContext* context,
@@ -164,13 +163,13 @@ grpc::ServerUnaryReactor* AdminService::CreateTenant(grpc::CallbackServerContext
                                absl::StrCat("tenant ", request->tenant())};
   if (absl::Status allowed = router_->audit()->AllowChange(*access, audited, SteadyNow()); !allowed.ok())
     return CallRouter::Answer(context, allowed);
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
   registrar_->Create(
       *access, *request,
       [this, access = *access, audited, reactor, response](absl::StatusOr<v1::CreateTenantResponse> created) {
         if (created.ok()) response->Swap(&*created);
         if (!created.ok()) router_->audit()->TellFailed(access, audited, created.status(), SteadyNow());
-        reactor->Finish(ToGrpc(created.status()));
+        reactor->End(created.status());
       });
   return reactor;
 }
@@ -182,7 +181,7 @@ grpc::ServerUnaryReactor* AdminService::SetQuota(grpc::CallbackServerContext* co
   const AuditLog::Call audited{"AdminService.SetQuota", context->peer(), absl::StrCat("tenant ", request->tenant())};
   if (absl::Status allowed = router_->audit()->AllowChange(*access, audited, SteadyNow()); !allowed.ok())
     return CallRouter::Answer(context, allowed);
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
   registrar_->SetQuota(*access, *request,
                        [this, access = *access, audited, reactor, response](absl::StatusOr<v1::TenantSummary> changed) {
                          if (changed.ok()) *response->mutable_tenant() = *std::move(changed);
@@ -190,7 +189,7 @@ grpc::ServerUnaryReactor* AdminService::SetQuota(grpc::CallbackServerContext* co
                            router_->audit()->TellFailed(access, audited, changed.status(), SteadyNow());
                          // Launches that wait may have room now, or another reason.
                          router_->queue()->Look();
-                         reactor->Finish(ToGrpc(changed.status()));
+                         reactor->End(changed.status());
                        });
   return reactor;
 }

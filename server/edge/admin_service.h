@@ -52,7 +52,7 @@ class AdminService : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* CarryOut(grpc::CallbackServerContext* context, const Caller& caller, const Request& request,
                                      Response* response, const MakeEvent& make_event);
   // The job has answered a call: that is kept, and then told.
-  void OnCarriedOut(const AdminCall& call, grpc::ServerUnaryReactor* reactor, const absl::Status& status,
+  void OnCarriedOut(const AdminCall& call, UnaryAnswer* reactor, const absl::Status& status,
                     const std::string& response);
 
   CallRouter* const router_;

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/steady_time.h"
 #include "grpc/support/time.h"
+#include "server/edge/answers/status.h"
 #include "server/edge/denials/denial_interceptor.h"
-#include "server/edge/status.h"
 #include "server/edge/worker_proof.h"
 #include "server/loop/event_bytes.h"
 

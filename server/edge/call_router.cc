@@ -1,46 +1,18 @@
 #include "server/edge/call_router.h"
 
-#include <algorithm>
+#include <memory>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/retry/retry_delay.h"
 #include "base/steady_time.h"
-#include "grpc/support/time.h"
-#include "grpcpp/alarm.h"
+#include "base/text/part_name.h"
+#include "base/text/plain_text.h"
 #include "server/edge/caller/call_pace.h"
 #include "server/edge/caller/caller.h"
+#include "server/job/rules/bounds.h"
 #include "server/loop/event_bytes.h"
 
 namespace farandole {
-namespace {
-
-// A client that asks again at once, whatever the refusal says, costs little.
-constexpr absl::Duration kRefusalDelay = absl::Milliseconds(200);
-constexpr size_t kMaxJobNameBytes = 128;
-// Of a job's name, at the beginning of the names of its parts (worker/launch/part_name.cc).
-constexpr size_t kMostParentBytes = 87;
-
-// Whether `name` may be that of a job which some workers of `job` form among themselves: "train.0-3".
-bool IsPart(const std::string& job, absl::string_view name) {
-  return absl::ConsumePrefix(&name, job.substr(0, kMostParentBytes)) && absl::ConsumePrefix(&name, ".") &&
-         !name.empty() && absl::ascii_isdigit(static_cast<unsigned char>(name[0]));
-}
-
-}  // namespace
-
-absl::Status CheckJobName(absl::string_view name) {
-  const auto allowed = [](char c) { return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-'; };
-  if (!name.empty() && name.size() <= kMaxJobNameBytes && std::all_of(name.begin(), name.end(), allowed)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat("job: \"", absl::CHexEscape(name.substr(0, kMaxJobNameBytes)), "\" (",
-                                                 name.size(), " bytes) is not 1 to ", kMaxJobNameBytes,
-                                                 " bytes of [A-Za-z0-9._-]"));
-}
-
 absl::StatusOr<Access> CallRouter::Authenticate(const grpc::CallbackServerContext& context, Right right) {
   absl::StatusOr<Access> access = AuthenticateWorker(context, right);
   if (!access.ok() || !access->IsOfRun()) return access;
@@ -81,9 +53,28 @@ absl::Status CallRouter::TakePace(const Access& access, Right right, int64_t byt
                         kRetryWhenFull);
 }
 
-void CallRouter::TakePaceOfAnswer(const Access& access, size_t bytes) {
-  const int64_t rest = static_cast<int64_t>(bytes) - kPaceMessageBytes;
-  if (bytes_ != nullptr && HasPace(access) && rest > 0) bytes_->LooksOf(access.tenant)->Take(rest, SteadyNow());
+void CallRouter::TakePaceOfAnswer(const Access& access, size_t bytes, int64_t reserved) {
+  const int64_t rest = std::max<int64_t>(0, static_cast<int64_t>(bytes) - kPaceMessageBytes) - reserved;
+  if (bytes_ != nullptr && HasPace(access) && rest != 0) bytes_->LooksOf(access.tenant)->Take(rest, SteadyNow());
+}
+
+int64_t CallRouter::ReservePace(const Access& access) {
+  if (bytes_ == nullptr || !HasPace(access)) return 0;
+  bytes_->LooksOf(access.tenant)->Take(kPaceReserveBytes, SteadyNow());
+  return kPaceReserveBytes;
+}
+
+absl::StatusOr<ByteCharge> CallRouter::HoldAnswer(const Access& access, const google::protobuf::Message& answer) {
+  ByteCharge charge;
+  if (bytes_ == nullptr || !HasPace(access)) return charge;
+  const std::shared_ptr<ByteAccount> account = bytes_->Tenant(access.tenant);
+  const int64_t bytes = BytesOfAnswer(answer);
+  const bool is_first = account->held(ByteKind::kAnswers) == 0 && !account->IsOver(BytePool::kAnswers);
+  const absl::Status room = account->Take(ByteKind::kAnswers, bytes, ByteClass::kObserver, &charge);
+  if (room.ok()) return charge;
+  if (is_first) return account->Add(ByteKind::kAnswers, bytes);
+  // Also of one that is larger than the share: it fits when the others have been read.
+  return RetryDelayOf(room).has_value() ? room : WithRetryDelay(room, kRetryWhenFull);
 }
 
 absl::StatusOr<JobKey> CallRouter::KeyOf(const grpc::CallbackServerContext& context, Right right,
@@ -94,10 +85,10 @@ absl::StatusOr<JobKey> CallRouter::KeyOf(const grpc::CallbackServerContext& cont
 
 absl::StatusOr<JobKey> CallRouter::WorkerKeyFor(const absl::StatusOr<Access>& access, const std::string& job) {
   if (!access.ok()) return access.status();
-  if (!access->IsOfRun() || job == access->job || IsPart(access->job, job)) return KeyFor(*access, job, "");
+  if (!access->IsOfRun() || job == access->job || ReadPart(access->job, job).has_value())
+    return KeyFor(*access, job, "");
   metrics_->CountDeniedCall();
-  return absl::PermissionDeniedError(
-      absl::StrCat(access->Text(), " is not for job ", absl::CHexEscape(job.substr(0, kMaxJobNameBytes))));
+  return absl::PermissionDeniedError(absl::StrCat(access->Text(), " is not for job ", Plain(job)));
 }
 
 absl::StatusOr<JobKey> CallRouter::KeyFor(const Access& access, const std::string& job, const std::string& tenant) {
@@ -110,18 +101,8 @@ absl::StatusOr<JobKey> CallRouter::KeyFor(const Access& access, const std::strin
 }
 
 grpc::ServerUnaryReactor* CallRouter::Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  if (!RetryDelayOf(status).has_value()) {
-    reactor->Finish(ToGrpc(status));
-    return reactor;
-  }
-  // Deleted by its own callback, while gRPC holds what is behind it.
-  auto* alarm = new grpc::Alarm;
-  alarm->Set(gpr_time_from_nanos(absl::ToInt64Nanoseconds(kRefusalDelay), GPR_TIMESPAN),
-             [reactor, status, alarm](bool) {
-               reactor->Finish(ToGrpc(status));
-               delete alarm;
-             });
+  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
+  reactor->End(status);
   return reactor;
 }
 

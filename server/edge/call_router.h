@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -11,12 +13,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "google/protobuf/message.h"
 #include "grpcpp/grpcpp.h"
 #include "server/audit/audit_log.h"
 #include "server/bytes/byte_ledger.h"
+#include "server/edge/answers/status.h"
+#include "server/edge/answers/unary_answer.h"
 #include "server/edge/client_listener.h"
 #include "server/edge/output_router.h"
-#include "server/edge/status.h"
 #include "server/loop/job_loops.h"
 #include "server/metrics/metrics.h"
 #include "server/queue/launch_queue.h"
@@ -28,9 +32,6 @@ namespace farandole {
 
 // Most messages that may wait for a worker that does not read its stream.
 inline constexpr size_t kStreamQueueLimit = 10000;
-
-// OK, or INVALID_ARGUMENT: a job's name is 1 to 128 bytes of [A-Za-z0-9._-].
-absl::Status CheckJobName(absl::string_view name);
 
 // The entry of every gRPC call: authenticates the caller, finds the job that the call names, and puts an event into
 // that job's mailbox. Owned by the coordinator; thread-safe; borrows objects that outlive it.
@@ -66,20 +67,27 @@ class CallRouter {
   // The same for a caller who is known already.
   absl::StatusOr<JobKey> KeyFor(const Access& access, const std::string& job, const std::string& tenant);
 
-  // Puts a call into its job's mailbox; the job's Reply answers it. `make_event(call)` makes the event; `look` sees the
-  // answer before it goes, and may be null.
+  // Puts a call into its job's mailbox; the job's Reply answers it. `make_event(call)` makes the event. With a `viewer`
+  // the call is a look: its tenant pays for the answer, and has it charged until the client has read it. `edit` may
+  // change the answer before that; null: it does not.
   template <typename Response, typename MakeEvent>
   grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
                                 Response* response, const MakeEvent& make_event,
-                                std::function<void(const Response&)> look = nullptr);
+                                const std::optional<Access>& viewer = std::nullopt,
+                                std::function<void(Response*)> edit = nullptr);
 
   // Puts a call into its job's mailbox; `finish` is called once with the job's Reply, or with why there is none:
   // RESOURCE_EXHAUSTED with when to retry, where the job's tenant has no room for another call of its kind.
   template <typename MakeEvent>
   void Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish);
 
-  // Answers a call: at once, or after a fifth of a second where the status says when to retry.
+  // Answers a call, as UnaryAnswer::End.
   static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status);
+  // Answers a look with what `response` has, which its caller's tenant pays for and has charged. Where there is no room
+  // for that, or `status` is an error, the response is emptied, and the error is the answer.
+  template <typename Response>
+  grpc::ServerUnaryReactor* AnswerLook(grpc::CallbackServerContext* context, const Access& viewer,
+                                       const absl::Status& status, Response* response);
 
   // Of launches that wait, which answer in the place of their jobs. To be set before there are calls; outlives it.
   void SetQueue(LaunchQueue* queue) { queue_ = queue; }
@@ -92,8 +100,13 @@ class CallRouter {
   // sends, or asks for, more than it may.
   absl::Status TakePace(const Access& access, Right right, int64_t bytes = kPaceMessageBytes);
   // A call that looks costs as much as its answer is long, and no less than kPaceMessageBytes. Those were taken when it
-  // came; this takes the rest.
-  void TakePaceOfAnswer(const Access& access, size_t bytes);
+  // came; this takes the rest, less what the call has reserved.
+  void TakePaceOfAnswer(const Access& access, size_t bytes, int64_t reserved = 0);
+  // Takes kPaceReserveBytes, or nothing of a caller who has no pace; returns what it has taken.
+  int64_t ReservePace(const Access& access);
+  // Charges an answer to its caller's tenant. RESOURCE_EXHAUSTED, mostly with when to retry: the tenant's clients have
+  // too many that they do not read. Where they have none, there is room for one of any size.
+  absl::StatusOr<ByteCharge> HoldAnswer(const Access& access, const google::protobuf::Message& answer);
 
   // From now on nobody may join; UNAVAILABLE tells so.
   void StartDraining() { draining_ = true; }
@@ -124,17 +137,37 @@ class CallRouter {
 template <typename Response, typename MakeEvent>
 grpc::ServerUnaryReactor* CallRouter::Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
                                           Response* response, const MakeEvent& make_event,
-                                          std::function<void(const Response&)> look) {
+                                          const std::optional<Access>& viewer, std::function<void(Response*)> edit) {
   if (!key.ok()) return Answer(context, key.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  Push(*key, make_event, [reactor, response, look = std::move(look)](const absl::Status& status, ReplyMessage message) {
+  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
+  const int64_t reserved = viewer.has_value() ? ReservePace(*viewer) : 0;
+  Push(*key, make_event, [=](const absl::Status& status, ReplyMessage message) {
     auto* answer = std::get_if<Response>(&message);
-    if (status.ok() && answer != nullptr) response->Swap(answer);
-    if (status.ok() && answer != nullptr && look != nullptr) look(*response);
-    reactor->Finish(status.ok() && answer == nullptr
-                        ? ToGrpc(absl::InternalError("the job's answer is of another call's type"))
-                        : ToGrpc(status));
+    const bool is_answered = status.ok() && answer != nullptr;
+    if (is_answered && edit != nullptr) edit(answer);
+    absl::StatusOr<ByteCharge> charge = ByteCharge();
+    if (viewer.has_value()) TakePaceOfAnswer(*viewer, is_answered ? answer->ByteSizeLong() : 0, reserved);
+    if (viewer.has_value() && is_answered) charge = HoldAnswer(*viewer, *answer);
+    if (!charge.ok()) return reactor->End(charge.status());
+    if (is_answered) response->Swap(answer);
+    reactor->End(
+        status.ok() && answer == nullptr ? absl::InternalError("the job's answer is of another call's type") : status,
+        *std::move(charge));
   });
+  return reactor;
+}
+
+template <typename Response>
+grpc::ServerUnaryReactor* CallRouter::AnswerLook(grpc::CallbackServerContext* context, const Access& viewer,
+                                                 const absl::Status& status, Response* response) {
+  TakePaceOfAnswer(viewer, response->ByteSizeLong());
+  absl::StatusOr<ByteCharge> charge = status.ok() ? HoldAnswer(viewer, *response) : status;
+  if (!charge.ok()) {
+    Response().Swap(response);
+    return Answer(context, charge.status());
+  }
+  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
+  reactor->End(absl::OkStatus(), *std::move(charge));
   return reactor;
 }
 

@@ -18,14 +18,17 @@ std::string NameOf(const HistoryAsked& history) {
 
 }  // namespace
 
-const HttpReply* JobView::Find(const std::string& name) const {
+std::shared_ptr<const HttpReply> JobView::Find(const std::string& name) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = replies_.find(name);
-  return found == replies_.end() ? nullptr : &found->second;
+  return found == replies_.end() ? nullptr : found->second;
 }
 
 void JobView::Keep(const std::string& name, const HttpReply& reply) const {
   const size_t bytes = kReplyBytes + name.size() + reply.body.size();
-  if (bytes > kMostBytes - bytes_ || !replies_.emplace(name, reply).second) return;
+  auto kept = std::make_shared<const HttpReply>(reply);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (bytes > kMostBytes - bytes_ || !replies_.emplace(name, std::move(kept)).second) return;
   bytes_ += bytes;
 }
 

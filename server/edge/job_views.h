@@ -32,16 +32,17 @@ class JobView {
   const v1::GetJobResponse& job() const { return job_; }
   absl::Time at() const { return at_; }
 
-  // The reply that was kept under this name; null: none. The edge's thread only, as Keep.
-  const HttpReply* Find(const std::string& name) const;
+  // The reply that was kept under this name; null: none. Any thread, as Keep.
+  std::shared_ptr<const HttpReply> Find(const std::string& name) const;
   void Keep(const std::string& name, const HttpReply& reply) const;
 
  private:
   const v1::GetJobResponse job_;
   const absl::Time at_;
+  mutable std::mutex mutex_;
   // By name.
-  mutable std::map<std::string, HttpReply> replies_;
-  mutable size_t bytes_ = 0;
+  mutable std::map<std::string, std::shared_ptr<const HttpReply>> replies_ ABSL_GUARDED_BY(mutex_);
+  mutable size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // Looks at jobs for pages, at most once a second at each, for however many pages. Owned by the coordinator; any thread.

@@ -4,14 +4,12 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/edge/pages/page.h"
-#include "server/edge/status.h"
 #include "server/logged/logged_values.h"
 
 namespace farandole {
@@ -71,15 +69,12 @@ absl::StatusOr<Look> LookOf(CallRouter* router, const grpc::CallbackServerContex
   return Look{*viewer, *std::move(key)};
 }
 
-// The job answers; its caller's tenant pays for the answer's bytes.
+// The job answers; its caller's tenant pays for the answer.
 template <typename Response, typename MakeEvent>
 grpc::ServerUnaryReactor* Show(CallRouter* router, grpc::CallbackServerContext* context,
                                const absl::StatusOr<Look>& look, Response* response, const MakeEvent& make_event) {
   if (!look.ok()) return CallRouter::Answer(context, look.status());
-  return router->Ask<Response>(context, look->job, response, make_event,
-                               [router, viewer = look->viewer](const Response& answer) {
-                                 router->TakePaceOfAnswer(viewer, answer.ByteSizeLong());
-                               });
+  return router->Ask(context, look->job, response, make_event, look->viewer);
 }
 
 std::optional<HistoryAsked> HistoryOf(const v1::GetJobRequest& request) {
@@ -104,8 +99,7 @@ grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* 
   if (has_more) response->set_next_page_token(PageToken(kJobs, TextOf(PlaceOf(jobs.back()))));
   for (v1::JobSummary& job : jobs) *response->add_jobs() = std::move(job);
   response->set_store_trouble(store_->Trouble());
-  router_->TakePaceOfAnswer(*access, response->ByteSizeLong());
-  return CallRouter::Answer(context, absl::OkStatus());
+  return router_->AnswerLook(context, *access, absl::OkStatus(), response);
 }
 
 grpc::ServerUnaryReactor* MonitorService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
@@ -124,21 +118,13 @@ grpc::ServerUnaryReactor* MonitorService::ListCheckpoints(grpc::CallbackServerCo
   const absl::StatusOr<Page> page = ParsePage(kCheckpoints, request->page_size(), request->page_token());
   absl::StatusOr<CheckpointsListed> event = page.ok() ? QuestionFor(*page) : page.status();
   if (!event.ok()) return CallRouter::Answer(context, event.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  router_->Push(
-      look->job,
+  return router_->Ask<v1::ListCheckpointsResponse>(
+      context, look->job, response,
       [&](CallId call) {
         event->call = call;
         return *event;
       },
-      [router = router_, reactor, response, most = page->most, viewer = look->viewer](const absl::Status& status,
-                                                                                      ReplyMessage message) {
-        if (auto* answer = std::get_if<v1::ListCheckpointsResponse>(&message)) response->Swap(answer);
-        CutToPage(most, response);
-        router->TakePaceOfAnswer(viewer, response->ByteSizeLong());
-        reactor->Finish(ToGrpc(status));
-      });
-  return reactor;
+      look->viewer, [most = page->most](v1::ListCheckpointsResponse* answer) { CutToPage(most, answer); });
 }
 
 grpc::ServerUnaryReactor* MonitorService::Diagnose(grpc::CallbackServerContext* context,

@@ -7,10 +7,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "server/edge/answers/status.h"
 #include "server/edge/caller/call_pace.h"
 #include "server/edge/caller/caller.h"
 #include "server/edge/denials/denial_interceptor.h"
-#include "server/edge/status.h"
 #include "server/registry/rights.h"
 
 namespace farandole {

@@ -38,7 +38,7 @@ grpc::ServerUnaryReactor* WorkerService::CreateJob(grpc::CallbackServerContext* 
   absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
   if (absl::Status draining = router_->CheckNotDraining(); key.ok() && !draining.ok()) key = draining;
   if (!key.ok()) return CallRouter::Answer(context, key.status());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
   const auto finish = [this, reactor, response, key = *key, id = access->token_id, nonce = request->launch().nonce()](
                           const absl::Status& status, ReplyMessage message) {
     if (auto* created = std::get_if<v1::CreateJobResponse>(&message)) {
@@ -49,7 +49,7 @@ grpc::ServerUnaryReactor* WorkerService::CreateJob(grpc::CallbackServerContext* 
       if (response->launch().nonce() != nonce && response->launch().token_id() != id)
         response->mutable_launch()->clear_nonce();
     }
-    reactor->Finish(ToGrpc(status));
+    reactor->End(status);
   };
   v1::CreateJobRequest launch = *request;
   launch.mutable_launch()->set_token_id(access->token_id);
@@ -130,11 +130,9 @@ grpc::ServerUnaryReactor* WorkerService::ListLost(grpc::CallbackServerContext* c
   // It is a launcher's, and a look all the same: its answer may be long.
   if (absl::Status pace = router_->TakePace(*access, Right::kView); !pace.ok())
     return CallRouter::Answer(context, pace);
-  return router_->Ask<v1::ListLostResponse>(
+  return router_->Ask(
       context, router_->KeyFor(*access, request->job(), ""), response, [](CallId call) { return LostListed{call}; },
-      [this, viewer = *access](const v1::ListLostResponse& answer) {
-        router_->TakePaceOfAnswer(viewer, answer.ByteSizeLong());
-      });
+      *access);
 }
 
 }  // namespace farandole

@@ -2,6 +2,7 @@
 
 #include <openssl/ssl.h>
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -10,11 +11,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/quiet_thread.h"
 #include "base/text/host_text.h"
 #include "base/tls/certificate_reader.h"
+#include "boost/asio/executor_work_guard.hpp"
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/ip/address.hpp"
 #include "boost/asio/ip/tcp.hpp"
+#include "boost/asio/post.hpp"
 #include "boost/asio/ssl/context.hpp"
 #include "boost/asio/ssl/host_name_verification.hpp"
 #include "boost/asio/ssl/stream.hpp"
@@ -30,6 +34,10 @@ namespace ssl = boost::asio::ssl;
 using boost::asio::ip::tcp;
 
 constexpr size_t kMostUrlBytes = 2048;
+// Of a reply beside its body: its header, and what Beast keeps of a chunk's size, extension or trailer that does not
+// end.
+constexpr uint32_t kMostHeaderBytes = 8 << 10;
+constexpr size_t kMostBufferBytes = 32 << 10;
 
 bool IsAddress(const std::string& host) {
   boost::system::error_code error;
@@ -78,34 +86,44 @@ absl::StatusOr<HttpsUrl> ParseUrl(absl::string_view text, bool may_be_plain) {
 class HttpsExchange {
  public:
   HttpsExchange(const HttpsRequest& request, HttpsUrl url)
-      : request_(request), url_(std::move(url)), stream_(io_, context_) {}
+      : request_(request), url_(std::move(url)), stream_(*io_, context_) {}
 
   absl::StatusOr<HttpsReply> Run() {
     if (absl::Status status = Prepare(); !status.ok()) return status;
-    if (request_.end != nullptr && !request_.end->Enter([this] { io_.stop(); })) return Cancelled();
-    resolver_.async_resolve(url_.host, url_.port, tcp::resolver::numeric_service,
-                            [this](boost::system::error_code error, const tcp::resolver::results_type& found) {
-                              if (IsGood(error, "find")) Connect(found);
-                            });
-    io_.run_for(absl::ToChronoNanoseconds(request_.timeout));
-    if (request_.end != nullptr) request_.end->Leave();
+    if (request_.end != nullptr && !request_.end->Enter(this, [this] { io_->stop(); })) return Cancelled();
+    if (!Resolve()) return absl::ResourceExhaustedError(absl::StrCat("no thread to look up ", url_.HostHeader()));
+    io_->run_for(absl::ToChronoNanoseconds(request_.timeout));
+    if (request_.end != nullptr) request_.end->Leave(this);
     // There is work left: it was stopped, or the time is over.
-    if (!reply_.has_value() && io_.stopped()) reply_ = Cancelled();
+    if (!reply_.has_value() && io_->stopped()) reply_ = Cancelled();
     if (!reply_.has_value()) {
       reply_ = absl::DeadlineExceededError(
           absl::StrCat(url_.HostHeader(), " has not answered within ", absl::FormatDuration(request_.timeout)));
     }
     // Lets operations that are under way end while the objects that they use are there.
-    resolver_.cancel();
     stream_.next_layer().close();
-    io_.restart();
-    io_.poll();
+    io_->restart();
+    io_->poll();
     return *std::move(reply_);
   }
 
  private:
   absl::Status Cancelled() const {
     return absl::CancelledError(absl::StrCat("the request to ", url_.HostHeader(), " was cancelled"));
+  }
+
+  // Looks the host up. Nothing stops the system's resolver when it has no answer, and Boost's waits for it at its end:
+  // so a thread is left to it, with what it needs. False: there are no more threads.
+  bool Resolve() {
+    return DetachQuietly([this, io = io_, work = boost::asio::make_work_guard(*io_), url = url_]() mutable {
+      boost::system::error_code error;
+      const auto found = tcp::resolver(*io).resolve(url.host, url.port, tcp::resolver::numeric_service, error);
+      // Called while Run() runs, or never.
+      boost::asio::post(*io, [this, error, found] {
+        if (!reply_.has_value() && IsGood(error, "find")) Connect(found);
+      });
+      work.reset();
+    });
   }
 
   absl::Status Prepare() {
@@ -123,13 +141,15 @@ class HttpsExchange {
     for (const auto& [name, value] : request_.headers) message_.set(name, value);
     message_.body() = request_.body;
     message_.prepare_payload();
+    parser_.header_limit(kMostHeaderBytes);
     parser_.body_limit(request_.most_bytes);
     return absl::OkStatus();
   }
 
   absl::Status PrepareTls() {
     boost::system::error_code error;
-    SSL_CTX_set_min_proto_version(context_.native_handle(), TLS1_2_VERSION);
+    // Not of the context, whose settings the stream took when it was made.
+    SSL_set_min_proto_version(stream_.native_handle(), TLS1_2_VERSION);
     if (request_.ca_pem.empty()) {
       context_.set_default_verify_paths(error);
     } else if (AddTrust(request_.ca_pem, SSL_CTX_get_cert_store(context_.native_handle())) == 0) {
@@ -181,12 +201,12 @@ class HttpsExchange {
 
   const HttpsRequest& request_;
   const HttpsUrl url_;
-  boost::asio::io_context io_{1};
+  // shared: with the thread that looks the host up.
+  const std::shared_ptr<boost::asio::io_context> io_ = std::make_shared<boost::asio::io_context>();
   ssl::context context_{ssl::context::tls_client};
-  tcp::resolver resolver_{io_};
   ssl::stream<boost::beast::tcp_stream> stream_;
   http::request<http::string_body> message_;
-  boost::beast::flat_buffer buffer_;
+  boost::beast::flat_buffer buffer_{kMostBufferBytes};
   http::response_parser<http::string_body> parser_;
   std::optional<absl::StatusOr<HttpsReply>> reply_;
 };
@@ -194,19 +214,19 @@ class HttpsExchange {
 void RequestEnd::Cancel() {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_cancelled_ = true;
-  if (stop_ != nullptr) stop_();
+  for (const auto& [exchange, stop] : stops_) stop();
 }
 
-bool RequestEnd::Enter(std::function<void()> stop) {
+bool RequestEnd::Enter(const HttpsExchange* exchange, std::function<void()> stop) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (is_cancelled_) return false;
-  stop_ = std::move(stop);
+  stops_[exchange] = std::move(stop);
   return true;
 }
 
-void RequestEnd::Leave() {
+void RequestEnd::Leave(const HttpsExchange* exchange) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  stop_ = nullptr;
+  stops_.erase(exchange);
 }
 
 std::string HttpsUrl::HostHeader() const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -35,22 +36,24 @@ absl::StatusOr<HttpsUrl> ParseHttpUrl(absl::string_view text);
 // For people and logs: without user and password, and without the query, which may have a key.
 std::string ShownUrl(absl::string_view url);
 
-// Ends a request early, from another thread.
+class HttpsExchange;
+
+// Ends requests early, from another thread.
 class RequestEnd {
  public:
-  // The request that is under way ends with CANCELLED, and so do later ones. It returns soon; only while the system is
-  // looking up a host's name, the request waits for that.
+  // The requests that are under way end with CANCELLED, and so do later ones. It returns soon; only while the system is
+  // looking up a host's name, a request waits for that.
   void Cancel();
 
  private:
   friend class HttpsExchange;
   // False: it is cancelled. `stop` may be called from any thread until Leave.
-  bool Enter(std::function<void()> stop);
-  void Leave();
+  bool Enter(const HttpsExchange* exchange, std::function<void()> stop);
+  void Leave(const HttpsExchange* exchange);
 
   std::mutex mutex_;
   bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  std::function<void()> stop_ ABSL_GUARDED_BY(mutex_);
+  std::map<const HttpsExchange*, std::function<void()>> stops_ ABSL_GUARDED_BY(mutex_);
 };
 
 struct HttpsRequest {

@@ -8,7 +8,6 @@
 #include "base/quiet_thread.h"
 #include "base/steady_time.h"
 #include "nlohmann/json.hpp"
-#include "server/identity/https_client.h"
 #include "server/identity/json_text.h"
 #include "spdlog/spdlog.h"
 
@@ -19,8 +18,9 @@ using Json = nlohmann::json;
 
 constexpr absl::Duration kLongestRetry = absl::Minutes(1);
 
-absl::StatusOr<std::string> Get(const std::string& url, const std::string& ca_pem) {
+absl::StatusOr<std::string> Get(const std::string& url, const std::string& ca_pem, RequestEnd* end) {
   HttpsRequest request;
+  request.end = end;
   request.url = url;
   request.ca_pem = ca_pem;
   absl::StatusOr<HttpsReply> reply = AskByHttps(request);
@@ -47,6 +47,7 @@ IssuerKeys::IssuerKeys(const IssuerConfig& config, const KeyTimes& times, Metric
       thread_(QuietThread([this] { Run(); })) {}
 
 IssuerKeys::~IssuerKeys() {
+  end_.Cancel();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_stopping_ = true;
@@ -55,9 +56,9 @@ IssuerKeys::~IssuerKeys() {
   thread_.join();
 }
 
-absl::StatusOr<IssuerKeys::Fetched> IssuerKeys::Fetch() const {
+absl::StatusOr<IssuerKeys::Fetched> IssuerKeys::Fetch() {
   const std::string place = absl::StrCat(absl::StripSuffix(issuer_, "/"), "/.well-known/openid-configuration");
-  const absl::StatusOr<std::string> text = Get(place, ca_pem_);
+  const absl::StatusOr<std::string> text = Get(place, ca_pem_, &end_);
   if (!text.ok()) return text.status();
   const Json document = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object() || document.value("issuer", Json()) != Json(issuer_))
@@ -65,7 +66,7 @@ absl::StatusOr<IssuerKeys::Fetched> IssuerKeys::Fetch() const {
   const std::string keys_place = PlaceOf(document, "jwks_uri");
   if (keys_place.empty())
     return absl::UnavailableError(absl::StrCat(place, " has no jwks_uri that is an https:// URL"));
-  absl::StatusOr<std::string> keys_text = Get(keys_place, ca_pem_);
+  absl::StatusOr<std::string> keys_text = Get(keys_place, ca_pem_, &end_);
   if (!keys_text.ok()) return keys_text.status();
   absl::StatusOr<KeySet> keys = KeySet::Read(*keys_text);
   if (!keys.ok()) return keys.status();
@@ -88,6 +89,7 @@ void IssuerKeys::Run() {
     lock.unlock();
     absl::StatusOr<Fetched> fetched = Fetch();
     lock.lock();
+    if (absl::IsCancelled(fetched.status())) return;
     if (fetched.ok()) backoff.Reset();
     next = SteadyNow() + (fetched.ok() ? times_.interval : backoff.Next());
     Keep(std::move(fetched));

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/identity/https_client.h"
 #include "server/identity/identity_config.h"
 #include "server/identity/key_set.h"
 #include "server/metrics/metrics.h"
@@ -40,7 +41,7 @@ class IssuerKeys {
  public:
   // `metrics` outlives it. Begins to fetch.
   IssuerKeys(const IssuerConfig& config, const KeyTimes& times, Metrics* metrics);
-  // Waits for a request that is under way, for its timeout at most.
+  // Ends a request that is under way.
   ~IssuerKeys();
 
   // Checks the token's signature with the keys that are known now.
@@ -60,7 +61,7 @@ class IssuerKeys {
   };
 
   void Run();
-  absl::StatusOr<Fetched> Fetch() const;
+  absl::StatusOr<Fetched> Fetch();
   void Keep(absl::StatusOr<Fetched> fetched) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False: the issuer was asked a moment ago, and has no other keys.
   bool AskAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -83,6 +84,8 @@ class IssuerKeys {
   // Its keys are shared with the calls that check by them. Null: none are known.
   Fetched fetched_ ABSL_GUARDED_BY(mutex_);
   uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Of the thread's requests.
+  RequestEnd end_;
   std::thread thread_;
 };
 

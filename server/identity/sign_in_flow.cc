@@ -13,7 +13,6 @@
 #include "base/text/percent_text.h"
 #include "base/text/plain_text.h"
 #include "nlohmann/json.hpp"
-#include "server/identity/https_client.h"
 #include "server/identity/json_text.h"
 #include "web/form_text.h"
 
@@ -60,6 +59,11 @@ SignInFlow::SignInFlow(SignedTokens* tokens, SignIn* sign_in, Metrics* metrics, 
     if (issuer.sign_in.has_value()) ways.emplace_back(issuer.name, absl::StrCat(kPath, issuer.name));
   }
   sign_in_->SetProviders(std::move(ways));
+}
+
+void SignInFlow::Stop() {
+  end_.Cancel();
+  pool_.Stop();
 }
 
 std::vector<HttpRoute> SignInFlow::Routes() {
@@ -182,7 +186,8 @@ void SignInFlow::Finish(const HttpRequest& request, HttpAnswer answer) {
         metrics_->CountSignIn(issuer->name, "signed in");
         *done = sign_in_->OpenFor(identity_of_(*access), issuer->sign_in->session, tls);
       } else {
-        const bool is_down = absl::IsUnavailable(access.status()) || absl::IsDeadlineExceeded(access.status());
+        const bool is_down = absl::IsUnavailable(access.status()) || absl::IsDeadlineExceeded(access.status()) ||
+                             absl::IsCancelled(access.status());
         *done = Refuse(*issuer, is_down ? 503 : 403, is_down ? "unavailable" : "refused",
                        std::string(access.status().message()));
       }
@@ -193,7 +198,7 @@ void SignInFlow::Finish(const HttpRequest& request, HttpAnswer answer) {
   if (!is_added) (*held)(busy());
 }
 
-absl::StatusOr<Access> SignInFlow::Exchange(const Pending& pending, const std::string& code) const {
+absl::StatusOr<Access> SignInFlow::Exchange(const Pending& pending, const std::string& code) {
   const IssuerConfig& issuer = *pending.issuer;
   const absl::StatusOr<SignInPlaces> places = tokens_->SignInPlacesOf(issuer.name);
   if (!places.ok()) return places.status();
@@ -207,6 +212,7 @@ absl::StatusOr<Access> SignInFlow::Exchange(const Pending& pending, const std::s
   request.url = places->token;
   request.body = FormOf(fields);
   request.ca_pem = issuer.ca_pem;
+  request.end = &end_;
   const absl::StatusOr<HttpsReply> reply = AskByHttps(request);
   if (!reply.ok()) return reply.status();
   const nlohmann::json body = nlohmann::json::parse(reply->body, nullptr, /*allow_exceptions=*/false);

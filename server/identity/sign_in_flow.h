@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/identity/exchange_pool.h"
+#include "server/identity/https_client.h"
 #include "server/identity/signed_tokens.h"
 #include "server/metrics/metrics.h"
 #include "web/http_message.h"
@@ -31,8 +32,8 @@ class SignInFlow {
   SignInFlow(SignedTokens* tokens, SignIn* sign_in, Metrics* metrics, IdentityOf identity_of,
              std::function<absl::Time()> clock);
 
-  // Any thread: begins no exchange with a provider any more, and waits for those that there are; before the edge's end.
-  void Stop() { pool_.Stop(); }
+  // Any thread: begins no exchange with a provider any more, and ends those that there are; before the edge's end.
+  void Stop();
 
   // GET /sign-in/* and GET /sign-in/*/done.
   std::vector<HttpRoute> Routes();
@@ -56,7 +57,7 @@ class SignInFlow {
   HttpReply Begin(const HttpRequest& request);
   void Finish(const HttpRequest& request, HttpAnswer answer);
   // On a thread of the pool: asks the provider, and has the token examined.
-  absl::StatusOr<Access> Exchange(const Pending& pending, const std::string& code) const;
+  absl::StatusOr<Access> Exchange(const Pending& pending, const std::string& code);
   const IssuerConfig* IssuerOf(const std::string& path) const;
   void MakeRoom(const std::string& client);
   // The browser's, which is used up. Nothing: this browser has begun no such sign-in.
@@ -71,6 +72,8 @@ class SignInFlow {
   // By state.
   std::map<std::string, Pending> pending_;
   WrongTokenLimit limit_;
+  // Of the exchanges.
+  RequestEnd end_;
   // Its tasks use what is above.
   ExchangePool pool_{ExchangePool::Bounds()};
 };

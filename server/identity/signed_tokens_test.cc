@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/steady_time.h"
+#include "boost/asio/io_context.hpp"
+#include "boost/asio/ip/tcp.hpp"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/identity/test_issuer.h"
@@ -230,6 +232,19 @@ TEST_F(SignedTokensTest, AnOwnerHasOneIdForAllItsTokens) {
   EXPECT_NE(SignedPrincipalId("https://a", "x"), SignedPrincipalId("https://a", "y"));
   EXPECT_NE(SignedPrincipalId("https://a", "x"), SignedPrincipalId("https://b", "x"));
   EXPECT_EQ(SignedPrincipalId("https://a", "x").size(), 36u);
+}
+
+TEST_F(SignedTokensTest, TheEndDoesNotWaitForAnIssuerThatDoesNotAnswer) {
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::acceptor acceptor(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
+  IssuerConfig config = issuer_.Config({});
+  config.issuer = absl::StrCat("https://127.0.0.1:", acceptor.local_endpoint().port());
+  tokens_ = std::make_unique<SignedTokens>(
+      std::vector<IssuerConfig>{config}, &tenants_, &metrics_, [this] { return now_; }, times_);
+  const boost::asio::ip::tcp::socket asked = acceptor.accept();
+  const absl::Time begin = SteadyNow();
+  tokens_.reset();
+  EXPECT_LT(SteadyNow() - begin, absl::Seconds(5)) << "a request ends by itself after 10 s";
 }
 
 }  // namespace

@@ -129,6 +129,7 @@ void Admission::RecordLaunch(const JoinRequested& event) {
   if (event.launch.nonce() == last.nonce() && event.launch.token_id() == last.token_id()) return;
   v1::Launch* const launch = ledger_.Change()->mutable_launch();
   *launch = event.launch;
+  launch->set_part_of(event.part_of);
   if (!event.part_of.empty()) launch->mutable_who()->append(PartText(event.part_of));
 }
 
@@ -155,7 +156,6 @@ void Admission::NoteStarter(const std::string& incarnation, const std::string& t
 absl::Status Admission::AdmitPresent(const JoinRequested& event) {
   const v1::JoinRequest& request = event.request;
   if (absl::Status status = CheckJoin(request); !status.ok()) return status;
-  job_.failures.ForgetLoss(request.launch_index());
   const std::string& incarnation = request.member().incarnation();
   if (const std::string* reason = job_.fence.ReasonFor(incarnation); reason != nullptr) {
     return absl::AbortedError(
@@ -170,6 +170,8 @@ absl::Status Admission::AdmitPresent(const JoinRequested& event) {
     }
   }
   if (absl::Status status = CheckLaunch(event); !status.ok()) return status;
+  // A process of this number lives, whether or not there is a place for it.
+  job_.failures.ForgetLoss(request.launch_index());
   if (job_.run != nullptr) {
     const Roster& roster = job_.run->roster();
     if (!job_.IsElastic() && roster.staying() == roster.size() && !job_.run->IsForsaken()) {

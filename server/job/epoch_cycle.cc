@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "server/job/rules/host_numbers.h"
 #include "server/job/rules/member_record.h"
 #include "server/job/rules/rank_order.h"
 #include "server/job/rules/wording.h"
@@ -200,6 +201,7 @@ void EpochCycle::Form() {
     CloseSurvivors(
         absl::StrCat("epoch ", ledger_.record().epoch().number(), " has ended: ", ledger_.record().reason()));
   ledger_.SetMembersRow(std::move(members_row));
+  std::vector<int32_t> old_hosts = HostNumbers(epoch).NumbersIn(HostNumbers(ledger_.record().epoch()));
   *ledger_.Change()->mutable_epoch() = epoch;
   ledger_.Change()->set_size(workers.size());
   if (!job_.IsElastic()) ledger_.Change()->set_wanted_size(workers.size());
@@ -207,12 +209,12 @@ void EpochCycle::Form() {
   ledger_.Change()->clear_epoch_ended();
   ledger_.Change()->clear_change_serial();
   job_.last.workers.clear();
-  job_.last.flights.clear();
-  job_.last.flights_charge.Release();
+  job_.last.flights.Clear();
   job_.last.flight.clear();
   job_.last.diagnosis.Clear();
   job_.last.hosts.clear();
-  job_.measured.history().Begin(epoch.number(), std::move(old_ranks), ledger_.now(), ledger_.wall_ahead());
+  job_.measured.history().Begin(epoch.number(), std::move(old_ranks), std::move(old_hosts), ledger_.now(),
+                                ledger_.wall_ahead());
   job_.run = std::make_unique<RunningEpoch>(epoch, job_.options, job_.StallLimits(), RunningEpoch::Reserved{},
                                             job_.Links(), &ledger_.history(), &job_.measured.history());
   if (job_.IsElastic()) {

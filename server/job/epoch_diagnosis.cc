@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/text/rank_text.h"
 #include "server/diagnosis/diagnosis_report.h"
+#include "server/job/rules/host_numbers.h"
 #include "server/job/rules/wording.h"
 
 namespace farandole {
@@ -42,7 +43,7 @@ std::vector<std::string> NameHosts(const Roster& roster, const std::vector<uint3
 }  // namespace
 
 EpochDiagnosis::EpochDiagnosis(const Roster* roster, const Negotiation* negotiation,
-                               std::shared_ptr<MemoryBudget> budget, RollUpHistory* history)
+                               std::shared_ptr<MemoryBudget> budget, MeasuredHistory* history)
     : roster_(roster), negotiation_(negotiation), budget_(std::move(budget)), history_(history) {
   around_.is_present = [roster](uint32_t rank) { return !roster->seat(rank).left; };
   around_.gpu_busy = [roster](uint32_t rank) -> std::optional<double> {
@@ -64,12 +65,10 @@ EpochDiagnosis::EpochDiagnosis(const Roster* roster, const Negotiation* negotiat
 std::vector<std::string> EpochDiagnosis::Take(const v1::Heartbeat& heartbeat, absl::Time now) {
   if (!heartbeat.has_measures()) return {};
   if (measurements_ == nullptr) {
+    HostNumbers numbers;
     std::vector<uint32_t> hosts;
-    std::map<std::string, uint32_t> number_of;
-    for (uint32_t rank = 0; rank < roster_->size(); ++rank) {
-      const v1::Member& member = roster_->seat(rank).member;
-      hosts.push_back(number_of.emplace(member.host_id(), static_cast<uint32_t>(number_of.size())).first->second);
-    }
+    for (uint32_t rank = 0; rank < roster_->size(); ++rank)
+      hosts.push_back(numbers.NumberOf(roster_->seat(rank).member.host_id()));
     host_names_ = NameHosts(*roster_, hosts);
     measurements_ = std::make_unique<Measurements>(std::move(hosts), budget_.get(), history_, now);
     judged_ = now;

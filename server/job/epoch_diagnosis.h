@@ -27,7 +27,7 @@ class EpochDiagnosis {
  public:
   // `budget` may be null; shared by the jobs of the coordinator. `history`: the job's, in which the epoch has begun.
   EpochDiagnosis(const Roster* roster, const Negotiation* negotiation, std::shared_ptr<MemoryBudget> budget,
-                 RollUpHistory* history);
+                 MeasuredHistory* history);
   EpochDiagnosis(const EpochDiagnosis&) = delete;
   EpochDiagnosis& operator=(const EpochDiagnosis&) = delete;
 
@@ -49,7 +49,7 @@ class EpochDiagnosis {
   const Roster* const roster_;
   const Negotiation* const negotiation_;
   const std::shared_ptr<MemoryBudget> budget_;
-  RollUpHistory* const history_;
+  MeasuredHistory* const history_;
   Surroundings around_;
   std::vector<std::string> host_names_;
   // From the first measurement on.

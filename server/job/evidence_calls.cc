@@ -54,8 +54,7 @@ v1::FlightRecords Latest(int most, const v1::FlightRecords& flight) {
   return latest;
 }
 
-void AddFinding(const std::map<uint32_t, v1::FlightRecords>& flights, v1::DiagnoseResponse* response) {
-  FlightFinding finding = JudgeFlights(flights, response->size());
+void AddFinding(FlightFinding finding, v1::DiagnoseResponse* response) {
   response->set_sentence(std::move(finding.sentence));
   for (v1::FlightWait& wait : finding.waits) *response->add_waits() = std::move(wait);
 }
@@ -170,21 +169,15 @@ void EvidenceCalls::On(const FlightReported& event) {
     if (job_.run != nullptr || flight.epoch() != epoch.number() || flight.rank() >= size) continue;
     const std::string& incarnation = epoch.members(static_cast<int>(flight.rank())).incarnation();
     if (!job_.launch_tokens.HasLaunched(run, event.only_of_token, incarnation)) continue;
-    v1::FlightRecords shortened = Latest(most, flight);
-    if (last.flights_charge.account() == nullptr)
-      last.flights_charge = ByteCharge(job_.options.bytes, ByteKind::kReports);
-    const auto bytes = static_cast<int64_t>(shortened.SpaceUsedLong());
-    if (!last.flights_charge.Grow(bytes, ByteClass::kObserver).ok()) continue;
-    v1::FlightRecords& kept = last.flights[flight.rank()];
-    last.flights_charge.Resize(last.flights_charge.bytes() - static_cast<int64_t>(kept.SpaceUsedLong()));
-    kept = std::move(shortened);
+    last.flights.Keep(flight.rank(), Latest(most, flight), job_.options.bytes);
+  }
+  if (job_.run == nullptr && !last.flights.empty()) {
+    const std::string& sentence = last.flights.Judge(size, job_.ledger.now()).sentence;
+    if (!sentence.empty() && sentence != last.flight) job_.ledger.Tell(LogLine::Level::kInform, sentence);
+    last.flight = sentence;
   }
   v1::ReportFlightResponse response;
-  response.set_sentence(JudgeFlights(last.flights, size).sentence);
-  if (!response.sentence().empty() && response.sentence() != last.flight) {
-    last.flight = response.sentence();
-    job_.ledger.Tell(LogLine::Level::kInform, last.flight);
-  }
+  response.set_sentence(last.flight);
   job_.ledger.Answer<v1::ReportFlightResponse>(event.call, std::move(response));
 }
 
@@ -203,10 +196,10 @@ void EvidenceCalls::Take(uint32_t rank, const v1::Evidence& evidence) {
 void EvidenceCalls::Settle() {
   AskIfStalled();
   const auto is_over = [this](const Waiting& waiting) {
-    return waiting.unanswered.empty() || waiting.until <= job_.ledger.now() || job_.run == nullptr ||
-           job_.run->epoch().number() != waiting.epoch;
+    return waiting.unanswered.empty() || waiting.until <= job_.ledger.now() || !Runs(waiting.epoch);
   };
   for (Waiting& waiting : waiting_) {
+    PassOverThoseThatLeft(&waiting);
     if (!is_over(waiting)) continue;
     waiting.is_over = true;
     NameSilent(&waiting);
@@ -228,18 +221,32 @@ absl::Time EvidenceCalls::Deadline() const {
   return deadline;
 }
 
-void EvidenceCalls::NameSilent(Waiting* waiting) const {
-  for (const uint32_t rank : waiting->unanswered) {
-    waiting->silent[rank] =
-        absl::StrCat("it did not answer within ", ShowDuration(kAnswerTime), ": its process is stopped, or cut off");
+bool EvidenceCalls::Runs(uint64_t epoch) const { return job_.run != nullptr && job_.run->epoch().number() == epoch; }
+
+void EvidenceCalls::PassOverThoseThatLeft(Waiting* waiting) const {
+  if (!Runs(waiting->epoch)) return;
+  for (auto rank = waiting->unanswered.begin(); rank != waiting->unanswered.end();) {
+    if (!job_.run->roster().seat(*rank).left) {
+      ++rank;
+      continue;
+    }
+    waiting->silent[*rank] = "it has left the job";
+    rank = waiting->unanswered.erase(rank);
   }
+}
+
+void EvidenceCalls::NameSilent(Waiting* waiting) const {
+  const std::string why = Runs(waiting->epoch) ? absl::StrCat("it did not answer within ", ShowDuration(kAnswerTime),
+                                                              ": its process is stopped, or cut off")
+                                               : absl::StrCat("epoch ", waiting->epoch, " ended before it answered");
+  for (const uint32_t rank : waiting->unanswered) waiting->silent[rank] = why;
 }
 
 v1::DiagnoseResponse EvidenceCalls::Conclude(Waiting* waiting) const {
   v1::DiagnoseResponse response;
   response.set_epoch(waiting->epoch);
   response.set_size(waiting->size);
-  AddFinding(FlightsOf(waiting->evidence), &response);
+  AddFinding(JudgeFlights(FlightsOf(waiting->evidence), response.size()), &response);
   for (v1::StackGroup& group : GroupStacks(waiting->evidence)) *response.add_stacks() = std::move(group);
   std::map<uint32_t, v1::RankEvidence> ranks;
   for (auto& [rank, evidence] : waiting->evidence) *ranks[rank].mutable_evidence() = std::move(evidence);
@@ -265,19 +272,22 @@ void EvidenceCalls::ConcludeSurvey(Waiting* waiting) {
   for (const CallId call : waiting->calls)
     job_.ledger.Answer<v1::SurveyCollectivesResponse>(call, v1::SurveyCollectivesResponse(answer));
   if (answer.answered() == 0) return;
-  survey_ = std::move(answer);
   surveyed_at_ = job_.ledger.now();
+  // While a job ends, fewer and fewer ranks are there to answer; what all have said is worth more.
+  const bool have_all_stayed = Runs(waiting->epoch) && job_.run->roster().staying() == waiting->size;
+  if (!have_all_stayed && survey_.epoch() == answer.epoch() && survey_.answered() > answer.answered()) return;
+  survey_ = std::move(answer);
   survey_charge_.Resize(static_cast<int64_t>(survey_.SpaceUsedLong()));
 }
 
 void EvidenceCalls::AnswerFromLastSurvey(CallId call) {
-  const JobParts::LastEpoch& last = job_.last;
+  JobParts::LastEpoch& last = job_.last;
   const v1::Epoch& epoch = job_.ledger.record().epoch();
   v1::SurveyCollectivesResponse answer;
   if (survey_.epoch() != 0 && (survey_.epoch() == epoch.number() || last.flights.empty())) {
     answer = survey_;
   } else if (!last.flights.empty()) {
-    answer = SurveyCollectives(last.flights, static_cast<uint32_t>(epoch.members_size()));
+    answer = last.flights.Survey(static_cast<uint32_t>(epoch.members_size()), job_.ledger.now());
     answer.set_epoch(epoch.number());
   } else {
     return job_.ledger.Answer<v1::SurveyCollectivesResponse>(
@@ -348,8 +358,8 @@ void EvidenceCalls::AnswerFromRecords(CallId call) {
   if (stalled) response.set_stalled_unix_ms(stall_.stalled_unix_ms());
   response.set_epoch(epoch);
   response.set_size(static_cast<uint32_t>(job_.ledger.record().epoch().members_size()));
-  AddFinding(job_.last.flights, &response);
-  for (const auto& [rank, flight] : job_.last.flights) {
+  AddFinding(job_.last.flights.Judge(response.size(), job_.ledger.now()), &response);
+  for (const auto& [rank, flight] : job_.last.flights.by_rank()) {
     v1::RankEvidence* const one = response.add_ranks();
     one->set_rank(rank);
     *one->mutable_evidence()->mutable_flight() = flight;

@@ -57,6 +57,9 @@ class EvidenceCalls {
   std::vector<uint32_t> Chosen() const;
   void Ask(Waiting waiting);
   void AskIfStalled();
+  bool Runs(uint64_t epoch) const;
+  // A rank that has left after it was asked will not answer.
+  void PassOverThoseThatLeft(Waiting* waiting) const;
   // Adds to those that are silent the ranks that have not answered.
   void NameSilent(Waiting* waiting) const;
   v1::DiagnoseResponse Conclude(Waiting* waiting) const;
@@ -76,7 +79,8 @@ class EvidenceCalls {
   // Their answers; of epoch 0: none.
   v1::DiagnoseResponse stall_;
   ByteCharge stall_charge_;
-  // The last one in which some rank has answered, and since when it is there; of epoch 0: none.
+  // The last one in which some rank has answered, but of an epoch that ends the one that the most ranks have answered;
+  // of epoch 0: none. And when ranks have answered last.
   v1::SurveyCollectivesResponse survey_;
   absl::Time surveyed_at_ = absl::InfinitePast();
   ByteCharge survey_charge_;

@@ -15,6 +15,7 @@
 namespace farandole {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -165,6 +166,36 @@ TEST_F(EvidenceCallsTest, WhatLaunchersReadOfDeadWorkersIsJudgedAndKept) {
   EXPECT_EQ(shown[0].flight(), replies[0].sentence());
 }
 
+TEST_F(EvidenceCallsTest, OtherRecordsOfTheSameRanksAreJudgedOnceASecond) {
+  shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
+  // Rank 0 has finished a tensor that rank 1 has not; the sentence.
+  const auto report = [&](const std::string& name) {
+    FlightReported event{shell_.NewCall(), {}};
+    for (const uint32_t rank : {0u, 1u}) {
+      v1::FlightRecords* const flight = event.request.add_flights();
+      flight->set_epoch(1);
+      flight->set_rank(rank);
+      if (rank == 0) Add(name, v1::FlightRecord::ENDED, flight);
+    }
+    return Replies<v1::ReportFlightResponse>(shell_.Step(event)).at(0).sentence();
+  };
+  // A look costs no judgement either: the sentence, and the tensor that cost most.
+  const auto look = [&] {
+    const auto found = Replies<v1::DiagnoseResponse>(shell_.Step(EvidenceRequested{shell_.NewCall(), true}));
+    const auto costs = Replies<v1::SurveyCollectivesResponse>(shell_.Step(CollectivesSurveyed{shell_.NewCall()}));
+    return absl::StrCat(found.at(0).sentence(), "; cost: '", costs.at(0).costs(0).name(), "'");
+  };
+  EXPECT_THAT(report("first"), HasSubstr("'first'"));
+  EXPECT_THAT(look(), AllOf(HasSubstr("allreduce 'first'"), HasSubstr("cost: 'first'")));
+  EXPECT_THAT(report("second"), HasSubstr("'first'"));
+  EXPECT_THAT(look(), AllOf(HasSubstr("allreduce 'first'"), HasSubstr("cost: 'first'")));
+  shell_.Oversleep(absl::Seconds(1));
+  EXPECT_THAT(report("third"), HasSubstr("'third'"));
+  EXPECT_THAT(look(), AllOf(HasSubstr("allreduce 'third'"), HasSubstr("cost: 'third'")));
+  FlightReported nothing{shell_.NewCall(), {}};
+  EXPECT_THAT(Replies<v1::ReportFlightResponse>(shell_.Step(nothing)).at(0).sentence(), HasSubstr("'third'"));
+}
+
 // A tensor that rank 0 waits for, and rank 1 has not submitted, is reported, and looked into.
 class EvidenceOfStallTest : public EvidenceCallsTest {
  protected:
@@ -312,6 +343,27 @@ class SurveyCallsTest : public EvidenceCallsTest {
     }
   }
 
+  // Both ranks answer the first look, and rank 0 alone the second.
+  void LookTwice() {
+    Look();
+    Tell(0, 1, 1'000);
+    Tell(1, 1, 3'000);
+    Live(absl::Seconds(4));
+    EXPECT_EQ(Look().size(), 2u);
+    EXPECT_TRUE(Tell(0, 2, 2'000).empty());
+  }
+  // `ended`: what answers the second look.
+  void CheckThatTheFirstIsKept(const Actions& ended, const std::string& why_silent) {
+    const std::vector<v1::SurveyCollectivesResponse> cut = Replies<v1::SurveyCollectivesResponse>(ended);
+    ASSERT_EQ(cut.size(), 1u);
+    EXPECT_EQ(cut[0].answered(), 1u);
+    EXPECT_EQ(cut[0].silent(0).silence(), why_silent);
+    Look();
+    ASSERT_EQ(answers_.size(), 1u);
+    EXPECT_EQ(answers_[0].answered(), 2u);
+    EXPECT_EQ(answers_[0].costs(0).waited_us(), 4'000u);
+  }
+
   absl::Status status_;
   std::vector<v1::SurveyCollectivesResponse> answers_;
 };
@@ -367,6 +419,19 @@ TEST_F(SurveyCallsTest, TheLastAnswerOutlivesTheEpoch) {
   ASSERT_EQ(answers_.size(), 1u);
   EXPECT_TRUE(answers_[0].is_over());
   EXPECT_EQ(answers_[0].costs(0).name(), "grad");
+}
+
+TEST_F(SurveyCallsTest, NobodyWaitsForARankThatHasLeftAndTheSurveyOfAllIsKept) {
+  LookTwice();
+  v1::WorkerMessage leave;
+  leave.mutable_leave()->set_epoch(1);
+  CheckThatTheFirstIsKept(shell_.Step(MessageReceived{streams_[1], leave}), "it has left the job");
+}
+
+TEST_F(SurveyCallsTest, ASurveyThatTheEndOfTheEpochCutsShortIsNotKept) {
+  LookTwice();
+  CheckThatTheFirstIsKept(shell_.Step(AbortRequested{shell_.NewCall(), "enough", false}),
+                          "epoch 1 ended before it answered");
 }
 
 TEST_F(SurveyCallsTest, WhereNobodyHasLookedWhatLaunchersReadIsTheAnswer) {

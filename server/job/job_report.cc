@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "server/diagnosis/diagnosis_report.h"
+#include "server/job/rules/host_numbers.h"
 #include "server/job/rules/wording.h"
 
 namespace farandole {
@@ -28,6 +29,8 @@ v1::JobSummary JobReport::Summary() const {
   summary.set_wanted_size(ledger_.record().wanted_size());
   summary.set_created_unix_ms(ledger_.record().created_unix_ms());
   summary.set_ended_unix_ms(ledger_.record().ended_unix_ms());
+  summary.set_launched_unix_ms(ledger_.record().launch().since_unix_ms());
+  summary.set_part_of(ledger_.record().launch().part_of());
   if (job_.IsElastic()) *summary.mutable_elastic() = ledger_.record().elastic();
   if (job_.run != nullptr) summary.set_waiting(job_.lobby.size());
   summary.set_resets(ledger_.record().resets());
@@ -81,11 +84,14 @@ v1::GetJobResponse JobReport::Inspect(const std::optional<HistoryAsked>& history
 }
 
 void JobReport::AddHistory(const HistoryAsked& asked, v1::GetJobResponse* response) const {
-  const RollUpHistory& history = job_.measured.history();
+  const RollUpHistory& history = job_.measured.history().ranks;
+  const NetworkHistory& hosts = job_.measured.history().hosts;
   const v1::Epoch& last = ledger_.record().epoch();
   if (asked.host_id.empty()) {
     const uint64_t epoch = asked.epoch == 0 ? last.number() : asked.epoch;
     *response->mutable_rank_history() = ReportHistory(history.Read(epoch, asked.rank, asked.latest));
+    if (asked.rank == RollUpHistory::kWholeJob)
+      *response->mutable_network_history() = ReportNetwork(hosts.Read(epoch, asked.rank, asked.latest));
     if (job_.run != nullptr && job_.run->epoch().number() == epoch)
       job_.run->diagnosis().AddSections(asked.rank, response->mutable_rank_history());
     return;
@@ -100,6 +106,8 @@ void JobReport::AddHistory(const HistoryAsked& asked, v1::GetJobResponse* respon
   *response->mutable_rank_history() =
       ReportHistory(has_all ? history.Read(last.number(), RollUpHistory::kWholeJob, asked.latest)
                             : history.ReadMean(last.number(), ranks, asked.latest));
+  if (const std::optional<uint32_t> host = HostNumbers(last).Find(asked.host_id))
+    *response->mutable_network_history() = ReportNetwork(hosts.Read(last.number(), *host, asked.latest));
 }
 
 std::string JobReport::WaitingSentence() const {

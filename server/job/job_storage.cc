@@ -176,7 +176,7 @@ absl::Status JobStorage::LoadRecord(const StoreRow& row, const StoreRow* members
 
 void JobStorage::RestoreEpoch() {
   const v1::Epoch& epoch = ledger_.record().epoch();
-  job_.measured.history().Begin(epoch.number(), {}, ledger_.now(), ledger_.wall_ahead());
+  job_.measured.history().Begin(epoch.number(), {}, {}, ledger_.now(), ledger_.wall_ahead());
   job_.run = std::make_unique<RunningEpoch>(
       epoch, job_.options, job_.StallLimits(),
       RunningEpoch::Reserved{ledger_.record().slots_reserved(), ledger_.record().groups_reserved()}, job_.Links(),

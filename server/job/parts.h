@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,8 +12,8 @@
 #include "checkpoint/gate.h"
 #include "checkpoint/wanted_checkpoint.h"
 #include "farandole/v1/monitor.pb.h"
-#include "server/bytes/byte_account.h"
 #include "server/diagnosis/measured_rows.h"
+#include "server/job/evidence/ended_flights.h"
 #include "server/job/job.h"
 #include "server/job/ledger.h"
 #include "server/job/members/broken_links.h"
@@ -41,9 +40,8 @@ struct JobParts {
     uint64_t negotiation_messages = 0;
     v1::Diagnosis diagnosis;
     std::vector<v1::HostStatus> hosts;
-    // Launchers have read these flight recorders of its ranks; and the sentence that follows from them.
-    std::map<uint32_t, v1::FlightRecords> flights;
-    ByteCharge flights_charge = {};
+    // The flight recorders of its ranks; and the sentence that follows from them.
+    EndedFlights flights;
     std::string flight;
   };
 

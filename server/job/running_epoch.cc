@@ -25,7 +25,7 @@ bool IsAboutTensors(const v1::CoordinatorMessage& message) {
 }  // namespace
 
 RunningEpoch::RunningEpoch(v1::Epoch epoch, const JobOptions& options, StallLimits limits, Reserved reserved,
-                           BrokenLinks* links, History* history, RollUpHistory* measured)
+                           BrokenLinks* links, History* history, MeasuredHistory* measured)
     : epoch_(std::move(epoch)),
       options_(options),
       links_(links),

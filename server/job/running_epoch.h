@@ -68,7 +68,7 @@ class RunningEpoch {
 
   // `links`: null where the job is not elastic. `measured`: the epoch has begun in it.
   RunningEpoch(v1::Epoch epoch, const JobOptions& options, StallLimits limits, Reserved reserved, BrokenLinks* links,
-               History* history, RollUpHistory* measured);
+               History* history, MeasuredHistory* measured);
   RunningEpoch(const RunningEpoch&) = delete;
   RunningEpoch& operator=(const RunningEpoch&) = delete;
 

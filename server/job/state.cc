@@ -52,9 +52,18 @@ Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall
   timeline_.Settle();
   if (ledger_.IsChanged() && !is_deleted_) storage_.Save();
   ForgetClosedStreams();
-  promised_tick_ = ledger_.actions().next_tick = std::min(
-      {cycle_.Deadline(), admission_.ClaimEnd(), evidence_.Deadline(), logged_.Deadline(), timeline_.Deadline()});
+  promised_tick_ = ledger_.actions().next_tick =
+      std::min({cycle_.Deadline(), admission_.ClaimEnd(), evidence_.Deadline(), logged_.Deadline(),
+                timeline_.Deadline(), WatchTick()});
   return ledger_.TakeActions();
+}
+
+// While workers are watched, a tick comes as often as their heartbeats. Only by a tick that is late does a pause of
+// this process show, and the workers, which may have paused with it, are given as much time as the pause has taken, but
+// for an interval.
+absl::Time Job::State::WatchTick() const {
+  if (job_.run == nullptr && job_.survivors == nullptr) return absl::InfiniteFuture();
+  return ledger_.now() + job_.options.heartbeat_interval;
 }
 
 void Job::State::ExcuseLateness() {

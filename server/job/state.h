@@ -83,6 +83,7 @@ class Job::State {
   void On(const Ticked&) {}
 
   // A coordinator that was stopped itself has not listened: messages sent meanwhile are still to be read.
+  absl::Time WatchTick() const;
   void ExcuseLateness();
   // OK: the stream belongs to the worker from now on. An error: the reason to close the stream.
   absl::Status Receive(StreamId stream, const v1::Hello& hello);

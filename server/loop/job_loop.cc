@@ -27,6 +27,8 @@ absl::Status EndOfDroppedJob(const JobKey& key, const absl::Status& failure) {
 
 // Some dozens of Steps. While one tenant has a turn, the others wait.
 constexpr absl::Duration kTurn = absl::Microseconds(200);
+// Of the log about jobs of a tenant, in TenantLines::kWindow.
+constexpr size_t kMostLines = 200;
 
 }  // namespace
 
@@ -34,6 +36,10 @@ JobLoop::JobLoop(JobLoopOptions options, JobLoopSurroundings surroundings)
     : options_(std::move(options)),
       surroundings_(surroundings),
       mailbox_(options_.mailbox_capacity),
+      lines_(kMostLines, "jobs",
+             [](const std::string& name, const std::string& sentence) {
+               spdlog::default_logger_raw()->clone(name)->info(sentence);
+             }),
       thread_([this] { Run(); }) {}
 
 JobLoop::~JobLoop() { Stop(); }
@@ -67,7 +73,7 @@ void JobLoop::Purge(const JobKey& key) {
 
 void JobLoop::Run() {
   for (bool is_closed = false;;) {
-    const absl::Time due = timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first;
+    const absl::Time due = std::min(timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first, lines_.due());
     Mailbox::Delivery delivery = mailbox_.Take(turns_.IsEmpty() ? due : SteadyNow());
     for (const auto& complete : delivery.completions) complete();
     AcceptAll(std::move(delivery.letters));
@@ -79,6 +85,7 @@ void JobLoop::Run() {
       if (IsQuiet()) return;
     } else {
       FireTimers(SteadyNow());
+      lines_.Tell(SteadyNow());
     }
   }
 }
@@ -121,9 +128,15 @@ JobLoop::OwnedJob* JobLoop::JobFor(const Mailbox::Letter& letter) {
     status = absl::NotFoundError(absl::StrCat("tenant ", letter.job.tenant, " has no job ", letter.job.job));
     // Only a worker that joins, and its launcher, make a job; nothing else, and nobody who is refused, may leave a
     // trace in the store.
-    if (const auto* join = std::get_if<JoinRequested>(&letter.event)) status = CheckJoin(join->request);
+    const auto* join = std::get_if<JoinRequested>(&letter.event);
+    if (join != nullptr) status = CheckJoin(join->request);
     if (const auto* claim = std::get_if<JobClaimed>(&letter.event)) status = CheckCreateJob(claim->request);
     if (status.ok()) status = AdmitByQuota(letter.job, letter.event);
+    // A claim was counted in the queue.
+    if (status.ok() && join != nullptr) {
+      status = surroundings_.gate->TakePace(letter.job.tenant, /*is_new=*/true);
+      if (!status.ok()) surroundings_.directory->Release(letter.job);
+    }
   }
   if (status.ok()) return Open(letter.job);
   Refuse(letter.event, status);
@@ -195,7 +208,7 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
   owned->runner =
       std::make_unique<JobRunner>(key, std::move(*job), rows->owner_revision,
                                   JobRunner::Surroundings{surroundings_.store, surroundings_.output_receiver,
-                                                          surroundings_.metrics, AccountOf(key)},
+                                                          surroundings_.metrics, AccountOf(key), &lines_},
                                   [this, key, life](uint64_t number, absl::Status status) {
                                     mailbox_.Post([this, key, life, number, status = std::move(status)] {
                                       OnCommitted(key, life, number, status);
@@ -292,6 +305,14 @@ void JobLoop::Feed(const JobKey& key, OwnedJob* owned, const Event& event) {
   owned->runner->Take(event, SteadyNow());
 }
 
+absl::Status JobLoop::CheckParent(const JobKey& key, const JoinRequested& event) const {
+  if (event.part_of.empty()) return absl::OkStatus();
+  const std::optional<v1::JobSummary> parent = surroundings_.directory->Find({key.tenant, event.part_of});
+  if (!parent.has_value() || parent->launched_unix_ms() <= event.launch.since_unix_ms()) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("the worker's credential is of an earlier run of job ", event.part_of,
+                                                  " than the last: it forms no job ", key.job));
+}
+
 absl::Status JobLoop::AdmitByQuota(const JobKey& key, const Event& event) {
   if (const auto* claim = std::get_if<JobClaimed>(&event))
     return surroundings_.gate->Admit(key, claim->request.most_workers());
@@ -299,6 +320,7 @@ absl::Status JobLoop::AdmitByQuota(const JobKey& key, const Event& event) {
     return surroundings_.tenants->CheckStore(key.tenant, absl::StrCat("a checkpoint of job ", key.job));
   const auto* join = std::get_if<JoinRequested>(&event);
   if (join == nullptr) return absl::OkStatus();
+  if (absl::Status status = CheckParent(key, *join); !status.ok()) return status;
   const v1::JoinRequest& request = join->request;
   return surroundings_.gate->Admit(key, request.has_elastic() ? request.elastic().max_size() : request.wanted_size());
 }

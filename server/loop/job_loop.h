@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/bytes/byte_ledger.h"
+#include "server/bytes/tenant_lines.h"
 #include "server/job/job.h"
 #include "server/job/rules/event.h"
 #include "server/loop/job_rows.h"
@@ -135,6 +136,9 @@ class JobLoop {
   // After Steps, or a commit: what others see of the job, and its timer. True: the job is gone, and read anew.
   bool Settle(const JobKey& key, OwnedJob* owned);
   void Feed(const JobKey& key, OwnedJob* owned, const Event& event);
+  // Of a part (JoinRequested::part_of): its workers are not of an earlier run than the last of the job that they were
+  // launched for, as far as that has had workers.
+  absl::Status CheckParent(const JobKey& key, const JoinRequested& event) const;
   // Whether the tenant's quota has room for what the event asks for.
   absl::Status AdmitByQuota(const JobKey& key, const Event& event);
   void Drop(const JobKey& key, const absl::Status& status);
@@ -166,6 +170,7 @@ class JobLoop {
   // Jobs that may be dropped, by tenant, and since when each is idle.
   std::map<std::string, std::set<std::pair<absl::Time, JobKey>>> idle_;
   Turns turns_;
+  TenantLines lines_;
 
   std::thread thread_;
 };

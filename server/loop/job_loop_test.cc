@@ -1,17 +1,24 @@
 #include "server/loop/job_loop.h"
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/retry/retry_delay.h"
 #include "farandole/v1/store.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/loop/job_loop_fixture.h"
 #include "server/loop/job_loops.h"
+#include "server/queue/launch_paces.h"
 #include "server/store/store_wait.h"
+#include "spdlog/sinks/base_sink.h"
+#include "spdlog/spdlog.h"
 
 namespace farandole {
 namespace {
@@ -74,6 +81,103 @@ TEST_F(JobLoopTest, AClaimTakesRoomInTheQuotaUntilItEnds) {
   EXPECT_EQ(shown.code(), absl::StatusCode::kNotFound) << shown;
   EXPECT_TRUE(claim(kJob.job, true).ok());
   EXPECT_TRUE(claim("other", false).ok());
+}
+
+// A quota for thousands of jobs.
+v1::TenantRecord LargeTenant() {
+  v1::TenantRecord tenant;
+  tenant.set_name("default");
+  tenant.set_max_jobs(5000);
+  tenant.set_max_workers(20'000);
+  return tenant;
+}
+
+TEST_F(JobLoopTest, JobsThatWorkersMakeByJoiningHaveThePaceOfLaunches) {
+  ASSERT_TRUE(tenants_.Put(LargeTenant()).ok());
+  const auto loop = MakeLoop();
+  CallId call = 0;
+  const auto join = [&](const JobKey& key) {
+    JoinRequested event = JoinOf(++call, 0, 2);
+    event.request.set_job(key.job);
+    EXPECT_TRUE(loop->Push(key, event).ok());
+    return outputs_.NextReply().status;
+  };
+  int made = 0;
+  absl::Status refused;
+  for (; made < 2000; ++made) {
+    refused = join({"default", absl::StrCat("train.", made)});
+    if (!refused.ok()) break;
+  }
+  // Some more come in the time that it takes.
+  EXPECT_GE(made, LaunchPaces::kNewAtOnce);
+  EXPECT_LT(made, LaunchPaces::kNewAtOnce + 200);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(RetryDelayOf(refused).has_value()) << refused;
+  const JobKey last{"default", absl::StrCat("train.", made)};
+  EXPECT_FALSE(directory_.Knows(last)) << "its room is given back";
+  EXPECT_TRUE(join({"default", "train.0"}).ok()) << "of a job that there is";
+}
+
+TEST_F(JobLoopTest, AWorkerOfAnEarlierRunFormsNoPart) {
+  v1::JobSummary parent;
+  parent.set_tenant("default");
+  parent.set_job("train");
+  parent.set_state(v1::JOB_STATE_RUNNING);
+  parent.set_launched_unix_ms(2000);
+  parent.set_created_unix_ms(1000);
+  directory_.Update(kJob, parent);
+  const auto loop = MakeLoop();
+  const auto join = [&](const std::string& job, int64_t since) {
+    JoinRequested event = JoinOf(1, 0, 2);
+    event.request.set_job(job);
+    event.part_of = "train";
+    event.launch.set_nonce("0123456789abcdef");
+    event.launch.set_since_unix_ms(since);
+    EXPECT_TRUE(loop->Push({"default", job}, event).ok());
+    return outputs_.NextReply().status;
+  };
+  EXPECT_EQ(join("train.0-1", 1999), absl::PermissionDeniedError("the worker's credential is of an earlier run of job "
+                                                                 "train than the last: it forms no job train.0-1"));
+  EXPECT_FALSE(directory_.Knows({"default", "train.0-1"}));
+  EXPECT_TRUE(join("train.0-1", 2000).ok());
+}
+
+// Counts the lines of the log at level info and above, by what they say.
+class CountedLines : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  int begun() const { return begun_; }
+  std::string left_out() const { return left_out_; }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string text(message.payload.data(), message.payload.size());
+    begun_ += absl::StrContains(text, "begins to form") ? 1 : 0;
+    if (absl::StrContains(text, "are left out")) left_out_ = text;
+  }
+  void flush_() override {}
+
+ private:
+  std::atomic<int> begun_{0};
+  std::string left_out_;
+};
+
+TEST_F(JobLoopTest, JobsThatAreMadeAllTheTimeDoNotFillTheLog) {
+  const auto before = spdlog::default_logger();
+  const auto lines = std::make_shared<CountedLines>();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", lines));
+  ASSERT_TRUE(tenants_.Put(LargeTenant()).ok());
+  auto loop = MakeLoop();
+  for (int job = 0; job < 300; ++job) {
+    const JobKey key{"default", absl::StrCat("j", job)};
+    JoinRequested event = JoinOf(1, 0, 2);
+    event.request.set_job(key.job);
+    ASSERT_TRUE(loop->Push(key, event).ok());
+    ASSERT_TRUE(outputs_.NextReply().status.ok());
+  }
+  loop.reset();
+  spdlog::set_default_logger(before);
+  EXPECT_EQ(lines->begun(), 200);
+  EXPECT_EQ(lines->left_out(), "100 more lines about its jobs in 10s are left out");
 }
 
 TEST_F(JobLoopTest, AJobIsTakenOverAndReadByOneCall) {

@@ -199,7 +199,7 @@ void JobRunner::DeliverDurable() {
 
 void JobRunner::Deliver(Output output) {
   if (const auto* line = std::get_if<LogLine>(&output)) {
-    Log(owner_, *line);
+    if (surroundings_.lines == nullptr || surroundings_.lines->Admit(key_.tenant, SteadyNow())) Log(owner_, *line);
     return;
   }
   if (const auto* send = std::get_if<Send>(&output)) surroundings_.metrics->CountSent(key_, *send->message);

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/bytes/byte_account.h"
+#include "server/bytes/tenant_lines.h"
 #include "server/job/job.h"
 #include "server/loop/output_receiver.h"
 #include "server/metrics/metrics.h"
@@ -37,6 +38,8 @@ class JobRunner {
     Metrics* metrics = nullptr;
     // Shared by all that is charged to the job; null: nothing is.
     std::shared_ptr<ByteAccount> bytes = nullptr;
+    // Of the loop; null: each line is written.
+    TenantLines* lines = nullptr;
   };
 
   // `committed(number, status)` is called on the store's thread for each commit; it has to bring both to OnCommitted.

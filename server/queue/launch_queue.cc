@@ -11,7 +11,6 @@
 #include "server/job/rules/own_launch.h"
 #include "server/job/rules/wording.h"
 #include "server/queue/queued_job.h"
-#include "spdlog/spdlog.h"
 
 namespace farandole {
 namespace {
@@ -21,16 +20,12 @@ constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
 // A process that has not run for so long has heard nobody either.
 constexpr absl::Duration kSuspended = absl::Seconds(5);
 constexpr absl::Duration kBetweenTries = absl::Seconds(1);
-// How long the end of a launch that waited is known.
-constexpr absl::Duration kEndKept = absl::Minutes(2);
 // Calls that may be held for one launch: its own, and those of launches that take part in it.
 constexpr size_t kMostWaiters = 16;
+// In the log, of a tenant, in TenantLines::kWindow.
+constexpr size_t kMostLines = 20;
 constexpr size_t kMostReason = 1024;
 constexpr size_t kMostWho = 256;
-
-void Log(const JobKey& key, const std::string& sentence) {
-  spdlog::default_logger_raw()->clone(key.Text())->info(sentence);
-}
 
 absl::Status Stopped() { return absl::UnavailableError("the coordinator has stopped; ask again when it is back"); }
 
@@ -68,6 +63,7 @@ LaunchQueue::LaunchQueue(Surroundings surroundings, Options options)
     : surroundings_(std::move(surroundings)),
       options_(options),
       rows_(surroundings_.store, [this] { Wake(); }),
+      lines_(kMostLines, "launches", &LogOf),
       // Another life of the coordinator has given other numbers.
       last_serial_(static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()))) {}
 
@@ -165,7 +161,7 @@ void LaunchQueue::Run() {
 }
 
 absl::Time LaunchQueue::NextDeadline() const {
-  absl::Time next = rows_.next_try();
+  absl::Time next = std::min(rows_.next_try(), lines_.due());
   if (settles_until_ != absl::InfinitePast()) next = std::min(next, settles_until_);
   if (entries_.empty()) return next;
   const absl::Time now = SteadyNow();
@@ -197,9 +193,8 @@ void LaunchQueue::Launch(const JobKey& key, v1::CreateJobRequest request, Finish
 }
 
 void LaunchQueue::LaunchNew(const JobKey& key, const v1::CreateJobRequest& request, Waiter waiter, Calls* calls) {
-  const auto ended = ended_.find(EndedKeyOf(key, request.launch()));
-  if (ended != ended_.end() && !request.release())
-    return AnswerLater(std::move(waiter.finish), ended->second.second, {}, calls);
+  if (const absl::Status* ended = ended_.Find(key, request.launch()); ended != nullptr && !request.release())
+    return AnswerLater(std::move(waiter.finish), *ended, {}, calls);
   if (surroundings_.registry->HasRoom(key)) {
     calls->push_back(Forward(key, request, std::move(waiter.finish), /*took_room=*/false));
     return;
@@ -211,6 +206,8 @@ void LaunchQueue::LaunchNew(const JobKey& key, const v1::CreateJobRequest& reque
   }
   // A launch that has had its job before says since when.
   const bool is_fresh = request.launch().since_unix_ms() == 0;
+  if (absl::Status paced = surroundings_.gate->TakePace(key.tenant, is_fresh); !paced.ok())
+    return AnswerLater(std::move(waiter.finish), paced, {}, calls);
   absl::Status status =
       is_fresh && settles_until_ != absl::InfinitePast() && surroundings_.gate->CountOf(key.tenant) > 0
           ? absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": launches that wait already start before it"))
@@ -366,7 +363,7 @@ void LaunchQueue::OnClaimed(const JobKey& key, const absl::Status& status, const
 void LaunchQueue::Drop(const JobKey& key, const absl::Status& status, const ReplyMessage& message, Calls* calls) {
   const auto found = entries_.find(key);
   for (Waiter& waiter : found->second.waiters) AnswerLater(std::move(waiter.finish), status, message, calls);
-  if (!status.ok()) ended_[EndedKeyOf(key, found->second.record.launch())] = {SteadyNow(), status};
+  if (!status.ok()) ended_.Add(key, found->second.record.launch(), status, SteadyNow());
   entries_.erase(found);
   surroundings_.gate->Remove(key);
   surroundings_.registry->ShowQueued(key, std::nullopt);
@@ -379,8 +376,8 @@ void LaunchQueue::DropSilent(Calls* calls) {
   const absl::Time now = SteadyNow();
   const bool was_suspended = now > last_round_ + kSuspended;
   last_round_ = now;
-  for (auto ended = ended_.begin(); ended != ended_.end();)
-    ended = ended->second.first + kEndKept < now ? ended_.erase(ended) : std::next(ended);
+  ended_.Forget(now);
+  lines_.Tell(now);
   std::vector<JobKey> silent;
   for (auto& [key, entry] : entries_) {
     if (was_suspended || is_paused_) entry.heard_at = now;
@@ -447,6 +444,10 @@ void LaunchQueue::AnswerEntry(const JobKey& key, Entry* entry, absl::Time now, C
     }
   }
   entry->waiters = std::move(waiting);
+}
+
+void LaunchQueue::Log(const JobKey& key, const std::string& sentence) {
+  if (lines_.Admit(key.tenant, SteadyNow())) LogOf(key.Text(), sentence);
 }
 
 ReplyMessage LaunchQueue::PlaceReply(const Entry& entry) {

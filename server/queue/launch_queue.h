@@ -11,19 +11,20 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/steady_time.h"
 #include "farandole/v1/monitor.pb.h"
 #include "farandole/v1/worker.pb.h"
+#include "server/bytes/tenant_lines.h"
 #include "server/job/rules/actions.h"
 #include "server/job/rules/event.h"
 #include "server/metrics/metrics.h"
+#include "server/queue/ended_launches.h"
 #include "server/queue/queue_rows.h"
 #include "server/queue/quota_gate.h"
 #include "server/registry/job_key.h"
@@ -101,8 +102,6 @@ class LaunchQueue {
     bool is_starting = false;
     std::vector<Waiter> waiters;
   };
-  // The job; the launch's nonce and its token.
-  using EndedKey = std::tuple<JobKey, std::string, std::string>;
   // To be called when the lock is not held any more.
   using Calls = std::vector<std::function<void()>>;
 
@@ -131,11 +130,9 @@ class LaunchQueue {
   // The launch waits no more: all that ask for it get this answer, an error also later.
   void Drop(const JobKey& key, const absl::Status& status, const ReplyMessage& message, Calls* calls)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static EndedKey EndedKeyOf(const JobKey& key, const v1::Launch& launch) {
-    return {key, launch.nonce(), launch.token_id()};
-  }
   void Cancel(const JobKey& key, const Entry& entry, const AbortRequested& event, Calls* calls)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Log(const JobKey& key, const std::string& sentence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static ReplyMessage PlaceReply(const Entry& entry);
   static void Make(Calls calls);
   void Wake();
@@ -149,9 +146,8 @@ class LaunchQueue {
   bool is_paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<JobKey, Entry> entries_ ABSL_GUARDED_BY(mutex_);
-  // How launches that waited have ended, for those of the same launch that ask later: a nonce alone, which others may
-  // know, names none.
-  std::map<EndedKey, std::pair<absl::Time, absl::Status>> ended_ ABSL_GUARDED_BY(mutex_);
+  EndedLaunches ended_ ABSL_GUARDED_BY(mutex_){kMaxQueuedOfTenant, kMaxQueued};
+  TenantLines lines_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_ticket_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_serial_ ABSL_GUARDED_BY(mutex_) = 0;
   // The end of kSettling; InfinitePast: it is over.

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "server/job/rules/own_launch.h"
+#include "spdlog/spdlog.h"
 
 namespace farandole {
 namespace {
@@ -23,6 +24,10 @@ const std::string& OnlyOfToken(const Event& event) {
 }
 
 }  // namespace
+
+void LogOf(const std::string& name, const std::string& sentence) {
+  spdlog::default_logger_raw()->clone(name)->info(sentence);
+}
 
 v1::JobSummary ShowQueued(const v1::QueuedRecord& record, const v1::QueuePlace& place) {
   v1::JobSummary summary;

@@ -2,6 +2,7 @@
 #define FARANDOLE_SERVER_QUEUE_QUEUED_JOB_H_
 
 #include <optional>
+#include <string>
 
 #include "farandole/v1/monitor.pb.h"
 #include "farandole/v1/store.pb.h"
@@ -17,6 +18,9 @@ v1::JobSummary ShowQueued(const v1::QueuedRecord& record, const v1::QueuePlace& 
 // answered OK is the caller's to carry out. `has_run`: there is an earlier run, which has checkpoints and a history.
 std::optional<Reply> AnswerQueued(const v1::QueuedRecord& record, const v1::QueuePlace& place, bool has_run,
                                   const Event& event);
+
+// Writes a line of the coordinator's log about a job, or a tenant.
+void LogOf(const std::string& name, const std::string& sentence);
 
 }  // namespace farandole
 

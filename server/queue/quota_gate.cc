@@ -45,6 +45,11 @@ absl::Status QuotaGate::Admit(const JobKey& key, uint32_t most_workers, bool is_
   });
 }
 
+absl::Status QuotaGate::TakePace(const std::string& tenant, bool is_new) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return paces_.Take(tenant, is_new, clock_());
+}
+
 void QuotaGate::SetSettling(bool is_settling) {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_settling_ = is_settling;

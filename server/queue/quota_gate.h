@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/queue/launch_paces.h"
 #include "server/queue/queue.h"
 #include "server/registry/job_key.h"
 #include "server/registry/job_registry.h"
@@ -31,6 +32,8 @@ class QuotaGate {
   // Gives a job room for so many workers, if it has none; not before launches that wait and that it may not pass.
   // `is_on_its_way` as in JobRegistry::Admit. RESOURCE_EXHAUSTED: why there is none; the text has both values.
   absl::Status Admit(const JobKey& key, uint32_t most_workers, bool is_on_its_way = false);
+  // Counts a launch, or a worker's Join of a job that nobody has launched. As LaunchPaces::Take.
+  absl::Status TakePace(const std::string& tenant, bool is_new);
   // While it settles, what comes passes what waits: after a start of the coordinator, jobs that had room before come
   // back.
   void SetSettling(bool is_settling);
@@ -64,6 +67,7 @@ class QuotaGate {
   // are none.
   mutable std::mutex mutex_;
   Queue queue_ ABSL_GUARDED_BY(mutex_);
+  LaunchPaces paces_ ABSL_GUARDED_BY(mutex_);
   std::vector<JobKey> noted_ ABSL_GUARDED_BY(mutex_);
   bool is_settling_ ABSL_GUARDED_BY(mutex_) = false;
 };

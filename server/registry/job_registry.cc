@@ -214,43 +214,13 @@ std::vector<std::string> JobRegistry::ListForgetful(uint64_t* seen) const {
 }
 
 std::vector<EndedJob> JobRegistry::Overdue(const Retention& retention, absl::Time now, size_t most) const {
-  const int64_t oldest_kept = absl::ToUnixMillis(now - retention.age);
-  std::vector<EndedJob> overdue;
   const std::lock_guard<std::mutex> lock(mutex_);
-  // Each tenant's oldest that has not been taken yet, and how many may be taken because they are too many.
-  struct Candidates {
-    const std::string* tenant;
-    absl::btree_set<std::pair<int64_t, std::string>>::const_iterator next, end;
-    size_t beyond;
-  };
-  std::vector<Candidates> tenants;
-  for (const auto& [tenant, ended] : ended_) {
-    const size_t beyond = ended.size() - std::min(ended.size(), retention.jobs);
-    tenants.push_back({&tenant, ended.begin(), ended.end(), beyond});
-  }
-  for (bool is_any = true; is_any && overdue.size() < most;) {
-    is_any = false;
-    for (Candidates& one : tenants) {
-      if (one.next == one.end || (one.beyond == 0 && one.next->first >= oldest_kept)) continue;
-      if (overdue.size() == most) break;
-      overdue.push_back({{*one.tenant, one.next->second}, one.next->first});
-      ++one.next;
-      one.beyond -= one.beyond > 0 ? 1 : 0;
-      is_any = true;
-    }
-  }
-  return overdue;
+  return ended_.Overdue(retention, now, most);
 }
 
 std::vector<EndedJob> JobRegistry::ListEnded(const std::string& tenant, const EndedJob& after, size_t most) const {
-  std::vector<EndedJob> listed;
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto ended = ended_.find(tenant);
-  if (ended == ended_.end()) return listed;
-  auto next = ended->second.upper_bound({after.ended_unix_ms, after.key.job});
-  for (; next != ended->second.end() && listed.size() < most; ++next)
-    listed.push_back({{tenant, next->second}, next->first});
-  return listed;
+  return ended_.List(tenant, after, most);
 }
 
 JobRegistry::Shown JobRegistry::FindLocked(const JobKey& key) const {
@@ -277,9 +247,8 @@ void JobRegistry::Put(const JobKey& key, v1::JobSummary summary) {
   const std::optional<int64_t> before = CreatedAt(key);
   const auto [place, is_new] = jobs_.try_emplace(key);
   if (is_new) ++kept_[key.tenant];
-  const int64_t ended = is_new ? 0 : place->second->ended_unix_ms();
-  if (ended != 0 && ended != summary.ended_unix_ms()) ended_[key.tenant].erase({ended, key.job});
-  if (summary.ended_unix_ms() != 0) ended_[key.tenant].emplace(summary.ended_unix_ms(), key.job);
+  if (!is_new) ended_.Remove(key, *place->second);
+  ended_.Add(key, summary);
   place->second = std::make_shared<const v1::JobSummary>(std::move(summary));
   Relist(key, before);
 }
@@ -287,10 +256,7 @@ void JobRegistry::Put(const JobKey& key, v1::JobSummary summary) {
 void JobRegistry::Erase(const JobKey& key) {
   const auto found = jobs_.find(key);
   if (found == jobs_.end()) return;
-  if (const auto ended = ended_.find(key.tenant); ended != ended_.end()) {
-    ended->second.erase({found->second->ended_unix_ms(), key.job});
-    if (ended->second.empty()) ended_.erase(ended);
-  }
+  ended_.Remove(key, *found->second);
   const std::optional<int64_t> before = CreatedAt(key);
   jobs_.erase(found);
   Relist(key, before);

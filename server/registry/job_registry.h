@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "farandole/v1/monitor.pb.h"
+#include "server/registry/ended_jobs.h"
 #include "server/registry/job_key.h"
 #include "server/registry/retention.h"
 #include "server/store/store.h"
@@ -48,12 +49,6 @@ struct Usage {
   uint64_t workers = 0;
 };
 using Usages = absl::btree_map<std::string, Usage>;
-
-// A job, and when it ended.
-struct EndedJob {
-  JobKey key;
-  int64_t ended_unix_ms = 0;
-};
 
 // All jobs that this coordinator keeps, each as it was after its last Step. The job loops write, others read. Owned by
 // the coordinator; any thread.
@@ -97,10 +92,10 @@ class JobRegistry {
   // The tenants of which jobs were forgotten after the call that gave `*seen`, which becomes this call's; 0 means all.
   std::vector<std::string> ListForgetful(uint64_t* seen) const;
   // At most `most` of the jobs that `retention` does not let be kept; of each tenant the oldest first, and of all
-  // tenants alike.
+  // tenants alike. Parts (JobSummary::part_of), which a worker's program makes as it likes, take no place of other
+  // jobs.
   std::vector<EndedJob> Overdue(const Retention& retention, absl::Time now, size_t most) const;
 
-  // At most `most` of the tenant's jobs that have ended behind `after`, the oldest first.
   std::vector<EndedJob> ListEnded(const std::string& tenant, const EndedJob& after, size_t most) const;
 
   // Gives back the room of a job that is not active.
@@ -167,8 +162,7 @@ class JobRegistry {
   // Of each job the number of its last update, where it had one in this life.
   absl::btree_map<JobKey, uint64_t> updates_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_update_ ABSL_GUARDED_BY(mutex_) = 0;
-  // By tenant: the end of each ended job, and its name.
-  absl::btree_map<std::string, absl::btree_set<std::pair<int64_t, std::string>>> ended_ ABSL_GUARDED_BY(mutex_);
+  EndedJobs ended_ ABSL_GUARDED_BY(mutex_);
   // Of each tenant the number of its last job that was forgotten.
   absl::btree_map<std::string, uint64_t> forgotten_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_forgotten_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -148,6 +148,34 @@ TEST(JobRegistryTest, EndedJobsAreOverdueByTheirAgeAndTheirNumber) {
   EXPECT_THAT(overdue(0, 1), ElementsAre("a/j1@1001", "a/j2@1002"));
 }
 
+TEST(JobRegistryTest, EndedPartsTakeNoPlaceOfOtherJobs) {
+  using ::testing::ElementsAre;
+  using ::testing::IsEmpty;
+  JobRegistry registry;
+  const auto end = [&](const std::string& job, int64_t at, const std::string& part_of) {
+    v1::JobSummary summary = Job("a", job, v1::JOB_STATE_FAILED, 1);
+    summary.set_ended_unix_ms(at);
+    summary.set_part_of(part_of);
+    registry.Update({"a", job}, summary);
+  };
+  Retention retention;
+  retention.jobs = 2;
+  retention.parts = 3;
+  const auto overdue = [&] { return NamesOf(registry.Overdue(retention, absl::FromUnixMillis(2000), 100)); };
+  end("precious", 1000, "");
+  for (int i = 0; i < 3; ++i) end(absl::StrCat("train.", i), 1001 + i, "train");
+  end("train", 1010, "");
+  EXPECT_THAT(overdue(), IsEmpty());
+  end("train.3", 1004, "train");
+  end("train.4", 1005, "train");
+  EXPECT_THAT(overdue(), ElementsAre("a/train.0@1001", "a/train.1@1002"));
+  registry.Forget({"a", "train.0"});
+  end("train.1", 1006, "");
+  EXPECT_THAT(overdue(), ElementsAre("a/precious@1000")) << "it was launched since";
+  retention.age = absl::Milliseconds(996);
+  EXPECT_THAT(overdue(), ElementsAre("a/precious@1000", "a/train.2@1003"));
+}
+
 absl::Status Fits(const Usages&) { return absl::OkStatus(); }
 absl::Status IsFull(const Usages&) { return absl::ResourceExhaustedError("full"); }
 

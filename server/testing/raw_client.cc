@@ -77,19 +77,28 @@ RawClient::~RawClient() {
   if (socket_ >= 0) close(socket_);
 }
 
-void RawClient::Greet() {
+void RawClient::Greet(bool reads) {
   Write(kPreface);
-  WriteFrame(kSettings, 0, 0, "");
+  WriteFrame(kSettings, 0, 0, reads ? "" : absl::StrCat(Bytes(kInitialWindowSize, 2), Bytes(0, 4)));
 }
 
 void RawClient::Begin(const std::string& method, const std::string& token, size_t message_bytes) {
   last_stream_ = last_stream_ == 0 ? 1 : last_stream_ + 2;
   WriteFrame(kHeaders, kEndHeaders, last_stream_, Fields(method, token));
-  calls_[last_stream_] = Call{message_bytes - 1, first_window_ - 5};
+  calls_[last_stream_] = Begun{message_bytes - 1, first_window_ - 5};
   window_ -= 5;
   // gRPC's prefix: not compressed, and the length.
   WriteFrame(kData, 0, last_stream_,
              absl::StrCat(absl::string_view("\0", 1), Bytes(static_cast<uint32_t>(message_bytes), 4)));
+}
+
+void RawClient::Call(const std::string& method, const std::string& token, absl::string_view message) {
+  last_stream_ = last_stream_ == 0 ? 1 : last_stream_ + 2;
+  WriteFrame(kHeaders, kEndHeaders, last_stream_, Fields(method, token));
+  calls_[last_stream_] = Begun();
+  window_ -= static_cast<int64_t>(message.size()) + 5;
+  WriteFrame(kData, kEndStream, last_stream_,
+             absl::StrCat(absl::string_view("\0", 1), Bytes(static_cast<uint32_t>(message.size()), 4), message));
 }
 
 size_t RawClient::SendEndlessHeaders(const std::string& method, size_t most) {

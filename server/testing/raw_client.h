@@ -22,11 +22,14 @@ class RawClient {
   RawClient& operator=(const RawClient&) = delete;
 
   bool is_open() const { return socket_ >= 0; }
-  // The connection's preface; without it the server hears nothing.
-  void Greet();
+  // The connection's preface; without it the server hears nothing. `reads`: false to let it send no byte of a message,
+  // by a window of none.
+  void Greet(bool reads = true);
   // Begins a call of `method`, "/PACKAGE.SERVICE/METHOD", whose one message has `message_bytes`, of which all but the
   // last are to be sent. "" for no token.
   void Begin(const std::string& method, const std::string& token, size_t message_bytes);
+  // Makes a whole call of `method` with a message.
+  void Call(const std::string& method, const std::string& token, absl::string_view message);
   // Begins a call with headers that have no end, and sends some `most` bytes of them as far as the server takes them.
   // Returns how many that were.
   size_t SendEndlessHeaders(const std::string& method, size_t most);
@@ -41,7 +44,7 @@ class RawClient {
   uint64_t sent_bytes() const { return sent_bytes_; }
 
  private:
-  struct Call {
+  struct Begun {
     size_t left = 0;
     int64_t window = 0;
   };
@@ -57,7 +60,7 @@ class RawClient {
   uint32_t last_stream_ = 0;
   int64_t window_ = 65535;
   int64_t first_window_ = 65535;
-  std::map<uint32_t, Call> calls_;
+  std::map<uint32_t, Begun> calls_;
   std::string received_;
   uint64_t sent_bytes_ = 0;
 };

@@ -7,6 +7,8 @@
 #include <map>
 #include <optional>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +24,9 @@ constexpr uint32_t kMostLinesBytes = 8 << 20;
 // Of two quartz clocks, some times as much as they usually have.
 constexpr int64_t kMostDriftPerMillion = 100;
 constexpr char kTime[] = "\"ts\":";
+// Names of rows that are looked for, by 8 bytes of each: workers may send any number. A name beyond them comes again
+// with each part.
+constexpr size_t kMostNames = 1 << 16;
 // Workers may send any numbers: these are the largest that are reckoned with, so that no sum overflows. Times since
 // 1970 in this century are below half of the first.
 constexpr int64_t kMostNs = 4'000'000'000'000'000'000;
@@ -91,16 +96,22 @@ std::optional<int64_t> NsOf(absl::string_view text) {
   return micros * 1000 + thousandths;
 }
 
-// An event's line with its time in microseconds, "ts":12.345, moved by `ahead_ns`. A line without such a time stays.
-std::string Moved(absl::string_view line, int64_t ahead_ns) {
+// Writes an event's line with its time in microseconds, "ts":12.345, moved by `ahead_ns`. A line without such a time
+// stays.
+void WriteMoved(absl::string_view line, int64_t ahead_ns, std::ostream& to) {
+  const auto write = [&to](absl::string_view text) {
+    to.write(text.data(), static_cast<std::streamsize>(text.size()));
+  };
   const size_t begin = line.find(kTime);
-  if (begin == absl::string_view::npos) return std::string(line);
+  if (begin == absl::string_view::npos) return write(line);
   const size_t number = begin + sizeof(kTime) - 1;
   const size_t end = std::min(line.find_first_not_of("0123456789.-", number), line.size());
   const std::optional<int64_t> own_ns = NsOf(line.substr(number, end - number));
-  if (!own_ns.has_value() || *own_ns + ahead_ns < 0) return std::string(line);
+  if (!own_ns.has_value() || *own_ns + ahead_ns < 0) return write(line);
   const int64_t ns = *own_ns + ahead_ns;
-  return absl::StrCat(line.substr(0, number), absl::StrFormat("%d.%03d", ns / 1000, ns % 1000), line.substr(end));
+  write(line.substr(0, number));
+  write(absl::StrFormat("%d.%03d", ns / 1000, ns % 1000));
+  write(line.substr(end));
 }
 
 }  // namespace
@@ -115,7 +126,7 @@ absl::StatusOr<JobTimeline> WriteJobTimeline(const v1::GetTimelineResponse& abou
      << ",\"lost_events\":" << about.dropped() + about.forgotten() << "},\"traceEvents\":[";
   const char* separator = "\n";
   // Each part has the names of its rows and process.
-  std::set<std::string> named;
+  absl::flat_hash_set<size_t> named;
   for (const v1::TimelinePart& part : parts) {
     const HostClock& clock = clocks.at(part.host_id());
     if (clock.error_ns == 0) {
@@ -131,8 +142,13 @@ absl::StatusOr<JobTimeline> WriteJobTimeline(const v1::GetTimelineResponse& abou
       const bool is_name = absl::StartsWith(line, "{\"ph\":\"M\"");
       // It says besides when it was written.
       const absl::string_view what = line.substr(0, line.find(",\"start_time_since_epoch"));
-      if (is_name && !named.insert(std::string(what)).second) continue;
-      to << separator << Moved(line, clock.ahead_ns);
+      if (is_name) {
+        const size_t name = absl::Hash<absl::string_view>()(what);
+        if (named.contains(name)) continue;
+        if (named.size() < kMostNames) named.insert(name);
+      }
+      to << separator;
+      WriteMoved(line, clock.ahead_ns, to);
       separator = ",\n";
     }
   }

@@ -105,6 +105,15 @@ TEST(JobTimelineTest, EachNameIsWrittenOnce) {
   EXPECT_EQ(written->error_ns, 0);
 }
 
+TEST(JobTimelineTest, NamesAreLookedForUpToABound) {
+  std::string names;
+  for (int i = 0; i < 100'000; ++i)
+    names += (i == 0 ? "" : ",\n") + std::string(R"({"ph":"M","name":")") + std::to_string(i) + "\"}";
+  std::ostringstream text;
+  ASSERT_TRUE(WriteJobTimeline({}, {Part(0, "a", names, 0, 1), Part(0, "a", names, 0, 1)}, text).ok());
+  EXPECT_EQ(nlohmann::json::parse(text.str())["traceEvents"].size(), 2 * 100'000u - (1 << 16));
+}
+
 TEST(JobTimelineTest, AHostWithoutAClockIsLeftOut) {
   std::ostringstream text;
   const absl::StatusOr<JobTimeline> written =

@@ -11,7 +11,6 @@
 #include "server/audit/audit_log.h"
 #include "server/edge/access/access_lists.h"
 #include "server/edge/pages/page.h"
-#include "server/edge/status.h"
 
 namespace farandole {
 namespace {
@@ -34,12 +33,12 @@ grpc::ServerUnaryReactor* AccessService::Change(grpc::CallbackServerContext* con
   const AuditLog::Call audited{absl::StrCat("AccessService.", method), context->peer(), target};
   if (absl::Status allowed = router_->audit()->AllowChange(*access, audited, SteadyNow()); !allowed.ok())
     return CallRouter::Answer(context, allowed);
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
   (tokens_->*carry)(*access, request,
                     [this, access = *access, audited, reactor, response](absl::StatusOr<Response> carried) {
                       if (carried.ok()) response->Swap(&*carried);
                       if (!carried.ok()) router_->audit()->TellFailed(access, audited, carried.status(), SteadyNow());
-                      reactor->Finish(ToGrpc(carried.status()));
+                      reactor->End(carried.status());
                     });
   return reactor;
 }
@@ -79,8 +78,7 @@ grpc::ServerUnaryReactor* AccessService::ListTokens(grpc::CallbackServerContext*
       AddPage("tokens", tokens, &KeyOf, request->page_size(), request->page_token(),
               [&](const v1::Token& token) { *response->add_tokens() = token; });
   if (next.ok()) response->set_next_page_token(*next);
-  router_->TakePaceOfAnswer(*access, response->ByteSizeLong());
-  return CallRouter::Answer(context, next.status());
+  return router_->AnswerLook(context, *access, next.status(), response);
 }
 
 grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext* context,
@@ -93,8 +91,7 @@ grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext
       "tenants", tenants, [](const v1::TenantSummary& tenant) { return tenant.tenant(); }, request->page_size(),
       request->page_token(), [&](const v1::TenantSummary& tenant) { *response->add_tenants() = tenant; });
   if (next.ok()) response->set_next_page_token(*next);
-  router_->TakePaceOfAnswer(*access, response->ByteSizeLong());
-  return CallRouter::Answer(context, next.status());
+  return router_->AnswerLook(context, *access, next.status(), response);
 }
 
 }  // namespace farandole

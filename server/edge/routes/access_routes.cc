@@ -36,6 +36,10 @@ constexpr char kTokens[] = "/api/v1/tokens";
 constexpr char kAudit[] = "/api/v1/audit";
 constexpr size_t kMostOfList = 100;
 constexpr size_t kMostAuditLines = 100;
+// For those who see their tenant's lines only: all that is read is parsed, on the HTTP port's thread.
+constexpr size_t kMostAuditBytesOfTenant = 128 << 10;
+// To parse a byte of the audit log costs as much as to send so many.
+constexpr size_t kParsingCost = 8;
 constexpr size_t kMostSearchBytes = 64;
 
 // Lets a caller look who has this right. PERMISSION_DENIED, and CallRouter::TakePace's errors. `bytes`: as that takes.
@@ -85,14 +89,11 @@ std::vector<Waiting> FindWaiting(const Tenants& tenants, const JobRegistry& regi
   return waiting;
 }
 
-HttpReply ListQueue(CallRouter* router, const JobRegistry& registry, const HttpRequest& request,
-                    const HttpIdentity& identity) {
-  const absl::StatusOr<Access> access = AdmitLook(router, identity, Right::kView, PaceOfAllJobs(registry, identity));
-  if (!access.ok()) return Refuse(access.status());
-  const std::vector<Waiting> waiting = FindWaiting(router->tenants(), registry, *access);
+Json QueueJson(const Tenants& tenants, const JobRegistry& registry, const Access& access, const std::string& query) {
+  const std::vector<Waiting> waiting = FindWaiting(tenants, registry, access);
   Json json = ListOf(waiting.size());
   json["queue"] = Json::array();
-  const RowRange rows = RowsOf(request.query, waiting.size(), kMostOfList, kMostRows);
+  const RowRange rows = RowsOf(query, waiting.size(), kMostOfList, kMostRows);
   for (size_t i = rows.first; i < rows.end; ++i) {
     const v1::JobSummary& job = *waiting[i].job;
     json["queue"].push_back({{"tenant", job.tenant()},
@@ -104,23 +105,34 @@ HttpReply ListQueue(CallRouter* router, const JobRegistry& registry, const HttpR
                              {"since_unix_ms", job.created_unix_ms()},
                              {"reason", job.queue().reason()}});
   }
-  return Reply200(json);
+  return json;
+}
+
+// It looks at all jobs, as the list of tenants does, so that it is written in its tenant's turn.
+HttpReply ListQueue(CallRouter* router, const JobRegistry& registry, const HttpRequest& request,
+                    const HttpIdentity& identity) {
+  const absl::StatusOr<Access> access = AdmitLook(router, identity, Right::kView, PaceOfAllJobs(registry, identity));
+  if (!access.ok()) return Refuse(access.status());
+  return Reply200Later([router, &registry, access = *access, query = request.query] {
+    return QueueJson(router->tenants(), registry, access, query);
+  });
 }
 
 HttpReply ListTenants(CallRouter* router, const JobRegistry& registry, const HttpRequest& request,
                       const HttpIdentity& identity) {
   const absl::StatusOr<Access> access = AdmitLook(router, identity, Right::kView, PaceOfAllJobs(registry, identity));
   if (!access.ok()) return Refuse(access.status());
-  std::vector<v1::TenantSummary> tenants = ListTenantsFor(*access, router->tenants(), registry);
-  const std::string search = absl::AsciiStrToLower(QueryValue(request.query, "search").substr(0, kMostSearchBytes));
-  tenants.erase(std::remove_if(tenants.begin(), tenants.end(),
-                               [&](const v1::TenantSummary& one) { return !absl::StrContains(one.tenant(), search); }),
-                tenants.end());
-  Json json = ListOf(tenants.size());
-  json["tenants"] = Json::array();
-  const RowRange rows = RowsOf(request.query, tenants.size(), kMostOfList, kMostRows);
-  for (size_t i = rows.first; i < rows.end; ++i) json["tenants"].push_back(TenantJson(tenants[i]));
-  return Reply200(json);
+  return Reply200Later([router, &registry, access = *access, query = request.query] {
+    std::vector<v1::TenantSummary> tenants = ListTenantsFor(access, router->tenants(), registry);
+    const std::string search = absl::AsciiStrToLower(QueryValue(query, "search").substr(0, kMostSearchBytes));
+    const auto is_other = [&](const v1::TenantSummary& one) { return !absl::StrContains(one.tenant(), search); };
+    tenants.erase(std::remove_if(tenants.begin(), tenants.end(), is_other), tenants.end());
+    Json json = ListOf(tenants.size());
+    json["tenants"] = Json::array();
+    const RowRange rows = RowsOf(query, tenants.size(), kMostOfList, kMostRows);
+    for (size_t i = rows.first; i < rows.end; ++i) json["tenants"].push_back(TenantJson(tenants[i]));
+    return json;
+  });
 }
 
 // Of several tenants only those are listed whose tokens the page has: together they may have a quarter of a million.
@@ -180,12 +192,15 @@ HttpReply ListAudit(CallRouter* router, const HttpRequest& request, const HttpId
   if (router->audit() == nullptr || router->audit()->directory().empty()) return Reply200(json);
   AuditTailOptions options;
   options.most_lines = kMostAuditLines;
-  if (!sees_all) options.wants = [&](const Json& line) { return IsByTenant(line, access->tenant); };
+  if (!sees_all) {
+    options.wants = [&](const Json& line) { return IsByTenant(line, access->tenant); };
+    options.most_bytes = kMostAuditBytesOfTenant;
+  }
   const absl::StatusOr<AuditPart> part =
       ReadAuditTail(router->audit()->directory(), chain == kDenials ? kDenials : kChanges,
                     QueryValue(request.query, "before"), options);
   if (!part.ok()) return Refuse(part.status());
-  router->TakePaceOfAnswer(*access, part->read_bytes);
+  router->TakePaceOfAnswer(*access, part->read_bytes * kParsingCost);
   json["is_kept"] = true;
   json["next"] = part->next;
   for (Json line : part->lines) {
@@ -213,7 +228,14 @@ std::vector<HttpRoute> AccessRoutes(CallRouter* router, const JobRegistry* regis
     routes.push_back(
         {"GET", path, HttpAccess::kTenant,
          [places, tell = tell](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
-           answer(places->Fit(identity, tell(request, identity)));
+           HttpReply reply = tell(request, identity);
+           if (reply.complete == nullptr) return answer(places->Fit(identity, std::move(reply)));
+           reply.turn_of = identity.tenant;
+           reply.complete = [places, identity, write = std::move(reply.complete)](HttpReply* complete) {
+             write(complete);
+             *complete = places->Fit(identity, std::move(*complete));
+           };
+           answer(std::move(reply));
          }});
   }
   return routes;

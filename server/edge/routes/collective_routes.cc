@@ -29,12 +29,15 @@ void Answer(CallRouter* router, const JobRegistry* registry, const HttpRequest& 
       router, *key, [](CallId call) { return CollectivesSurveyed{call}; }, std::move(answer),
       [router, viewer = ReaderOf(identity)](v1::SurveyCollectivesResponse found, const HttpAnswer& last) {
         router->TakePaceOfAnswer(viewer, found.ByteSizeLong());
-        // shared: by the reply, which is written on the edge's thread, and is copied on its way.
-        last(Reply200Later([said = std::make_shared<const v1::SurveyCollectivesResponse>(std::move(found))] {
-          Json json = CollectivesJson(*said);
-          json["at_unix_ms"] = absl::ToUnixMillis(absl::Now());
-          return json;
-        }));
+        // shared: by the reply, which is written later (HttpReply::complete), and copied on its way.
+        HttpReply reply =
+            Reply200Later([said = std::make_shared<const v1::SurveyCollectivesResponse>(std::move(found))] {
+              Json json = CollectivesJson(*said);
+              json["at_unix_ms"] = absl::ToUnixMillis(absl::Now());
+              return json;
+            });
+        reply.turn_of = viewer.tenant;
+        last(std::move(reply));
       },
       NothingMeasured);
 }

@@ -49,8 +49,10 @@ std::optional<HttpAnswer> FilePlaces::Take(const HttpIdentity& identity, HttpAns
   }
   // shared: by the answer's copies. The one that is called takes the place out, so that no other copy holds it longer.
   const auto held = std::make_shared<std::shared_ptr<const void>>(std::move(place));
-  return [held, answer = std::move(answer)](HttpReply reply) {
+  return [held, tenant = identity.tenant, answer = std::move(answer)](HttpReply reply) {
     reply.held = std::exchange(*held, nullptr);
+    reply.turn_of = tenant;
+    reply.is_long = true;
     answer(std::move(reply));
   };
 }

@@ -22,8 +22,9 @@ class FilePlaces {
   // `kind` names the files for people: "timelines and archives".
   FilePlaces(size_t most, std::string kind) : most_(most), kind_(std::move(kind)) {}
 
-  // The answer to give for such a request in the place of `answer`; it holds a place. nullopt: the tenant has all its
-  // places in use, and `answer` has got 429.
+  // The answer to give for such a request in the place of `answer`; it holds a place, and its reply is written in the
+  // tenant's turn, as a long one (HttpReply::turn_of). nullopt: the tenant has all its places in use, and `answer` has
+  // got 429.
   std::optional<HttpAnswer> Take(const HttpIdentity& identity, HttpAnswer answer);
   // For a reply that is written out: it takes a place for each byte of its body; the first reply fits, however long it
   // is. Gives 429 in its place where the tenant's others take too many.

@@ -20,7 +20,7 @@ namespace farandole {
 namespace {
 
 using Json = nlohmann::ordered_json;
-// The ranks' answers. shared: by the reply, which is written on the edge's thread, and is copied on its way.
+// The ranks' answers. shared: by the reply, which is written later (HttpReply::complete), and copied on its way.
 using Said = std::shared_ptr<const v1::DiagnoseResponse>;
 using Found = std::function<void(const absl::Status&, Said)>;
 

@@ -29,7 +29,7 @@ namespace farandole {
 HttpReply Refuse(const absl::Status& status);
 // No reply of these routes has a secret: it may be compressed.
 HttpReply Reply200(const nlohmann::ordered_json& json);
-// The same, written on the edge's thread: it may be of thousands of workers, for which no other job is to wait.
+// The same, written later (HttpReply::complete): it may be of thousands of workers, for which no other job is to wait.
 HttpReply Reply200Later(std::function<nlohmann::ordered_json()> write);
 // A file that the browser keeps under this name.
 HttpReply FileReply(const std::string& content_type, const std::string& name);

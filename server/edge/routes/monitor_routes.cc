@@ -1,28 +1,22 @@
 #include "server/edge/routes/monitor_routes.h"
 
-#include <algorithm>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/job_state.h"
 #include "nlohmann/json.hpp"
-#include "server/edge/pages/page.h"
 #include "server/edge/routes/access_routes.h"
 #include "server/edge/routes/action_routes.h"
 #include "server/edge/routes/collective_routes.h"
 #include "server/edge/routes/file_places.h"
 #include "server/edge/routes/hang_routes.h"
 #include "server/edge/routes/history_query.h"
+#include "server/edge/routes/job_list.h"
 #include "server/edge/routes/job_routes.h"
 #include "server/edge/routes/timeline_routes.h"
 #include "server/edge/view_json.h"
@@ -49,7 +43,10 @@ constexpr size_t kMostWholeJobs = 8;
 // Of a tenant's replies to its pages, which a client that does not read keeps for 10 s. 300 pages that ask at the same
 // moment have 100 KiB each.
 constexpr size_t kMostPageBytes = 32 << 20;
-constexpr size_t kMostSearchBytes = 256;
+// That a tenant's callers wait for; one at a time is made.
+constexpr size_t kMostSearches = 16;
+// A byte of its tenant's pace pays for so many that a search looks at, some 1 ns each.
+constexpr size_t kSearchedForAByte = 8;
 
 HttpReply JobReply(std::shared_ptr<const v1::GetJobResponse> job, v1::ListCheckpointsResponse listed) {
   // shared: std::function has copies of what it calls.
@@ -84,20 +81,35 @@ void AnswerJob(CallRouter* router, const Access& viewer, const JobKey& key, cons
       });
 }
 
-// Written once for all that ask the same of the same view.
-HttpReply WriteView(const JobView& view, const std::string& query, bool takes_gzip) {
-  const std::string name = absl::StrCat(takes_gzip ? "gzip " : "", query);
-  if (const HttpReply* known = view.Find(name); known != nullptr) return *known;
-  const std::string kind = QueryValue(query, "view");
+// A request for a part of a job, as replies to it are kept.
+struct ViewAsked {
+  std::string query;
+  bool takes_gzip = false;
+  // Of what ViewJson reads: another parameter makes no other reply.
+  std::string name;
+};
+
+ViewAsked AskedIn(const HttpRequest& request) {
+  ViewAsked asked{request.query, request.takes_gzip, request.takes_gzip ? "gzip" : ""};
+  for (const char* parameter : {"view", "rank", "host", "order", "offset", "limit"})
+    absl::StrAppend(&asked.name, "&", QueryValue(request.query, parameter));
+  return asked;
+}
+
+// Written once for all that ask the same of the same view; the first pays for it.
+HttpReply WriteView(CallRouter* router, const Access& viewer, const JobView& view, const ViewAsked& asked) {
+  if (const std::shared_ptr<const HttpReply> known = view.Find(asked.name); known != nullptr) return *known;
+  const std::string kind = QueryValue(asked.query, "view");
   HttpReply reply;
   if (kind == "ranks") reply.content_type = "application/octet-stream";
-  absl::StatusOr<std::string> written = RankBytes(view.job());
-  if (kind != "ranks") written = ViewJson(kind, query, view.job(), absl::ToUnixMillis(view.at()));
+  absl::StatusOr<std::string> written =
+      kind == "ranks" ? RankBytes(view.job()) : ViewJson(kind, asked.query, view.job(), absl::ToUnixMillis(view.at()));
   if (!written.ok()) return Refuse(written.status());
+  router->TakePaceOfAnswer(viewer, written->size());
   reply.body = *std::move(written);
   reply.may_compress = true;
-  Compress(takes_gzip, &reply);
-  view.Keep(name, reply);
+  Compress(asked.takes_gzip, &reply);
+  view.Keep(asked.name, reply);
   return reply;
 }
 
@@ -107,10 +119,11 @@ struct Pages {
   // Shared by the replies that are under way.
   std::shared_ptr<FilePlaces> whole_jobs;
   std::shared_ptr<FilePlaces> bytes;
+  std::shared_ptr<FilePlaces> searches;
 };
 
-void AnswerView(const Pages& pages, const JobKey& key, const HttpRequest& request, const HttpIdentity& identity,
-                HttpAnswer answer) {
+void AnswerView(CallRouter* router, const Pages& pages, const JobKey& key, const HttpRequest& request,
+                const HttpIdentity& identity, HttpAnswer answer) {
   const std::string& query = request.query;
   absl::StatusOr<std::optional<HistoryAsked>> history = std::nullopt;
   if (QueryValue(query, "view") == "charts") {
@@ -120,31 +133,43 @@ void AnswerView(const Pages& pages, const JobKey& key, const HttpRequest& reques
     if (!(*history)->latest.has_value()) (*history)->latest = absl::InfiniteDuration();
   }
   pages.views->Ask(ReaderOf(identity), key, *std::move(history),
-                   [query, takes_gzip = request.takes_gzip, identity, bytes = pages.bytes, answer = std::move(answer)](
+                   [router, asked = AskedIn(request), identity, bytes = pages.bytes, answer = std::move(answer)](
                        const absl::Status& status, std::shared_ptr<const JobView> view) {
                      if (!status.ok()) return answer(Refuse(status));
                      HttpReply reply;
-                     reply.complete = [view = std::move(view), query, takes_gzip, identity, bytes](HttpReply* last) {
-                       *last = bytes->Fit(identity, WriteView(*view, query, takes_gzip));
+                     // One that was written before costs a copy.
+                     if (view->Find(asked.name) == nullptr) reply.turn_of = identity.tenant;
+                     reply.complete = [router, view = std::move(view), asked, identity, bytes](HttpReply* last) {
+                       *last = bytes->Fit(identity, WriteView(router, ReaderOf(identity), *view, asked));
                      };
                      answer(std::move(reply));
                    });
 }
 
 // The newest first.
+Json CheckpointsJson(const v1::ListCheckpointsResponse& listed, const std::string& query) {
+  const auto found = static_cast<size_t>(listed.checkpoints_size());
+  Json json{{"found", found}, {"checkpoints", Json::array()}, {"at_unix_ms", absl::ToUnixMillis(absl::Now())}};
+  const RowRange rows = RowsOf(query, found, kMostListed, kMostRows);
+  for (size_t i = rows.first; i < rows.end; ++i)
+    json["checkpoints"].push_back(CheckpointJson(listed.checkpoints(static_cast<int>(found - 1 - i))));
+  return json;
+}
+
 void AnswerCheckpoints(CallRouter* router, const Pages& pages, const JobKey& key, const std::string& query,
                        const HttpIdentity& identity, HttpAnswer answer) {
   AskJob<v1::ListCheckpointsResponse>(
       router, key, [](CallId call) { return CheckpointsListed{call}; }, std::move(answer),
-      [query, router, identity, bytes = pages.bytes](const v1::ListCheckpointsResponse& listed,
-                                                     const HttpAnswer& last) {
-        router->TakePaceOfAnswer(ReaderOf(identity), listed.ByteSizeLong());
-        const auto found = static_cast<size_t>(listed.checkpoints_size());
-        Json json{{"found", found}, {"checkpoints", Json::array()}, {"at_unix_ms", absl::ToUnixMillis(absl::Now())}};
-        const RowRange rows = RowsOf(query, found, kMostListed, kMostRows);
-        for (size_t i = rows.first; i < rows.end; ++i)
-          json["checkpoints"].push_back(CheckpointJson(listed.checkpoints(static_cast<int>(found - 1 - i))));
-        last(bytes->Fit(identity, Reply200(json)));
+      [query, router, identity, bytes = pages.bytes](v1::ListCheckpointsResponse found, const HttpAnswer& last) {
+        router->TakePaceOfAnswer(ReaderOf(identity), found.ByteSizeLong());
+        HttpReply reply;
+        reply.turn_of = identity.tenant;
+        // shared: std::function has copies of what it calls.
+        reply.complete = [listed = std::make_shared<const v1::ListCheckpointsResponse>(std::move(found)), query,
+                          identity, bytes](HttpReply* complete) {
+          *complete = bytes->Fit(identity, Reply200(CheckpointsJson(*listed, query)));
+        };
+        last(std::move(reply));
       });
 }
 
@@ -154,12 +179,12 @@ void AnswerOne(CallRouter* router, const Pages& pages, const HttpRequest& reques
   if (!key.ok()) return answer(Refuse(key.status()));
   const std::string view = QueryValue(request.query, "view");
   if (view == "checkpoints") return AnswerCheckpoints(router, pages, *key, request.query, identity, std::move(answer));
-  if (!view.empty()) return AnswerView(pages, *key, request, identity, std::move(answer));
+  if (!view.empty()) return AnswerView(router, pages, *key, request, identity, std::move(answer));
   std::optional<HttpAnswer> held = pages.whole_jobs->Take(identity, std::move(answer));
   if (held.has_value()) AnswerJob(router, ReaderOf(identity), *key, request.query, *std::move(held));
 }
 
-// Written on the edge's thread: it may be megabytes.
+// Written in its tenant's turn: it may be megabytes.
 HttpReply LoggedReply(const v1::ListLoggedResponse& logged, const std::string& format, const std::string& job) {
   if (format != "csv" && format != "json") return HttpError(400, "format is '" + format + "'; it must be json or csv");
   HttpReply reply = format == "csv" ? FileReply("text/csv; charset=utf-8", job + ".csv") : HttpReply();
@@ -193,67 +218,40 @@ void AnswerLogged(CallRouter* router, FilePlaces* places, const HttpRequest& req
       });
 }
 
-// Lower first: what needs somebody to look, what runs, what is over; within each the newest come first.
-int Urgency(const v1::JobSummary& job) {
-  if (job.state() == v1::JOB_STATE_RUNNING) return job.blocker().empty() ? 2 : 0;
-  if (job.state() == v1::JOB_STATE_FORMING || job.state() == v1::JOB_STATE_QUEUED) return 1;
-  return job.state() == v1::JOB_STATE_FAILED ? 3 : 4;
-}
-
-// `search` is in lower case.
-bool IsFound(const v1::JobSummary& job, const std::vector<std::string>& states, const std::string& search) {
-  const std::string state = StateName(job.state());
-  if (!states.empty() && std::find(states.begin(), states.end(), state) == states.end()) return false;
-  if (search.empty()) return true;
-  const std::string text = absl::StrCat(job.tenant(), "/", job.job(), " ", job.reason(), " ", job.blocker());
-  return absl::StrContains(absl::AsciiStrToLower(text), search);
-}
-
-// Jobs that a query finds, without what else is told of them: the page that is asked for has few of them.
-struct FoundJobs {
-  // Where a job comes in the list.
-  using Place = std::pair<int, JobPlace>;
-  std::vector<Place> places;
-  std::map<std::string, size_t> counts;
-  size_t listed = 0;
-};
-
-FoundJobs FindJobs(const JobRegistry& registry, const Access& access, const std::string& query) {
-  const std::vector<std::string> states = QueryValues(query, "state");
-  const std::string search = absl::AsciiStrToLower(QueryValue(query, "search").substr(0, kMostSearchBytes));
-  const bool is_by_urgency = QueryValue(query, "order") == "urgency";
-  FoundJobs found;
-  for (const JobRegistry::Shown& job : registry.Show(IsOfCluster(access.role) ? "" : access.tenant)) {
-    ++found.listed;
-    ++found.counts[StateName(job->state())];
-    if (IsFound(*job, states, search)) found.places.emplace_back(is_by_urgency ? Urgency(*job) : 0, PlaceOf(*job));
-  }
-  return found;
-}
-
 HttpReply ListJobs(const MonitorSources& sources, const HttpIdentity& identity, const std::string& query) {
-  const JobRegistry& registry = *sources.registry;
   const Access access = ReaderOf(identity);
-  const int64_t cost = PaceOfAllJobs(registry, identity);
-  if (absl::Status pace = sources.router->TakePace(access, Right::kView, cost); !pace.ok()) return Refuse(pace);
-  FoundJobs found = FindJobs(registry, access, query);
-  const RowRange rows = RowsOf(query, found.places.size(), kMostOfPage, kMostOfPage);
-  std::partial_sort(found.places.begin(), found.places.begin() + static_cast<std::ptrdiff_t>(rows.end),
-                    found.places.end());
+  const std::vector<JobRegistry::Shown> jobs = sources.registry->Show(IsOfCluster(access.role) ? "" : access.tenant);
+  const FoundJobs found = FindJobs(jobs, query);
+  sources.router->TakePaceOfAnswer(access, kPaceMessageBytes + found.searched_bytes / kSearchedForAByte);
   Json json;
   json["now_unix_ms"] = absl::ToUnixMillis(absl::Now());
   json["is_admin"] = IsOfCluster(access.role);
   json["store_trouble"] = sources.store->Trouble();
-  json["listed"] = found.listed;
-  json["states"] = found.counts;
-  json["found"] = found.places.size();
+  json["listed"] = jobs.size();
+  json["states"] = found.states;
+  json["found"] = found.found;
   json["jobs"] = Json::array();
-  for (size_t i = rows.first; i < rows.end; ++i) {
-    // One that has vanished since is left out.
-    const std::optional<v1::JobSummary> job = registry.Find(found.places[i].second.key);
-    if (job.has_value()) json["jobs"].push_back(SummaryJson(*job));
-  }
+  for (const JobRegistry::Shown& job : found.rows) json["jobs"].push_back(SummaryJson(*job));
   return Reply200(json);
+}
+
+// A list looks at all jobs of a tenant, and a search at all that was said of them: the edge's own thread, on which
+// everybody waits, makes none.
+void AnswerJobs(const MonitorSources& sources, const Pages& pages, const HttpRequest& request,
+                const HttpIdentity& identity, HttpAnswer answer) {
+  const int64_t cost = PaceOfAllJobs(*sources.registry, identity);
+  if (absl::Status pace = sources.router->TakePace(ReaderOf(identity), Right::kView, cost); !pace.ok())
+    return answer(Refuse(pace));
+  std::optional<HttpAnswer> held = std::move(answer);
+  if (!QueryValue(request.query, "search").empty()) held = pages.searches->Take(identity, *std::move(held));
+  if (!held.has_value()) return;
+  HttpReply reply;
+  reply.turn_of = identity.tenant;
+  // The place of a search is another's as soon as the reply is made.
+  reply.complete = [sources, identity, query = request.query, bytes = pages.bytes](HttpReply* complete) {
+    *complete = bytes->Fit(identity, ListJobs(sources, identity, query));
+  };
+  (*held)(std::move(reply));
 }
 
 }  // namespace
@@ -265,13 +263,13 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
   const auto lists = std::make_shared<FilePlaces>(kMostLoggedLists, "lists of logged values");
   const auto files = std::make_shared<FilePlaces>(1, "timelines and archives");
   const Pages pages{sources.views, std::make_shared<FilePlaces>(kMostWholeJobs, "answers about whole jobs"),
-                    std::make_shared<FilePlaces>(kMostPageBytes, "bytes of pages")};
+                    std::make_shared<FilePlaces>(kMostPageBytes, "bytes of pages"),
+                    std::make_shared<FilePlaces>(kMostSearches, "searches of jobs")};
   std::vector<HttpRoute> routes;
-  routes.push_back(
-      {"GET", kJobs, HttpAccess::kTenant,
-       [sources, pages](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
-         answer(pages.bytes->Fit(identity, ListJobs(sources, identity, request.query)));
-       }});
+  routes.push_back({"GET", kJobs, HttpAccess::kTenant,
+                    [sources, pages](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+                      AnswerJobs(sources, pages, request, identity, std::move(answer));
+                    }});
   routes.push_back({"GET", kOneJob, HttpAccess::kTenant,
                     [router, pages](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
                       AnswerOne(router, pages, request, identity, std::move(answer));

@@ -70,6 +70,7 @@ TEST(TimelinePartsTest, PartsThatCameAfterTheBeginningAreNotFetched) {
   last.set_forgotten(7);
   ASSERT_TRUE(parts.Add(std::move(last)).ok());
   EXPECT_TRUE(parts.IsWhole());
+  EXPECT_EQ(parts.bytes(), 2 * (256u + 10 + 100)) << "the last one is not paid for";
   ASSERT_EQ(parts.parts().size(), 2u);
   EXPECT_EQ(parts.parts()[1].number(), 2u);
   EXPECT_EQ(parts.about().forgotten(), 7u);

@@ -1,8 +1,10 @@
 #include "server/edge/routes/timeline_routes.h"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
-#include <sstream>
+#include <ostream>
+#include <streambuf>
 #include <string>
 #include <utility>
 #include <variant>
@@ -23,33 +25,55 @@ using Json = nlohmann::ordered_json;
 constexpr char kTimeline[] = "/api/v1/jobs/*/timeline";
 constexpr char kFile[] = "/api/v1/jobs/*/timeline/file";
 
+// A stream into a text, without a copy at its end.
+class TextBuffer : public std::streambuf {
+ public:
+  explicit TextBuffer(std::string* text) : text_(text) {}
+
+ protected:
+  std::streamsize xsputn(const char* bytes, std::streamsize count) override {
+    text_->append(bytes, static_cast<size_t>(count));
+    return count;
+  }
+  int_type overflow(int_type byte) override {
+    if (!traits_type::eq_int_type(byte, traits_type::eof())) text_->push_back(traits_type::to_char_type(byte));
+    return traits_type::not_eof(byte);
+  }
+
+ private:
+  std::string* const text_;
+};
+
 HttpReply TimelineFile(const std::string& job, std::shared_ptr<const TimelineParts> parts) {
   HttpReply reply = FileReply("application/json", absl::StrCat(job, "-timeline.json"));
   reply.complete = [parts = std::move(parts)](HttpReply* complete) {
-    std::ostringstream text;
+    TextBuffer buffer(&complete->body);
+    std::ostream text(&buffer);
     const absl::StatusOr<JobTimeline> written = WriteJobTimeline(parts->about(), parts->parts(), text);
-    if (written.ok()) complete->body = text.str();
     if (!written.ok()) *complete = Refuse(written.status());
   };
   return reply;
 }
 
-// The parts are shared by the answers on their way.
-void Fetch(CallRouter* router, const JobKey& key, const std::shared_ptr<TimelineParts>& parts, HttpAnswer answer) {
+// The parts are shared by the answers on their way. `viewer` pays for them, and for the file, before it is made.
+void Fetch(CallRouter* router, const Access& viewer, const JobKey& key, const std::shared_ptr<TimelineParts>& parts,
+           HttpAnswer answer) {
   AskJob<v1::GetTimelineResponse>(
       router, key,
       [from = parts->next()](CallId call) {
         return TimelineFetched{call, from};
       },
       std::move(answer),
-      [router, key, parts](v1::GetTimelineResponse found, const HttpAnswer& next) {
+      [router, viewer, key, parts](v1::GetTimelineResponse found, const HttpAnswer& next) {
+        const uint64_t before = parts->bytes();
         const absl::Status added = parts->Add(std::move(found));
+        router->TakePaceOfAnswer(viewer, kPaceMessageBytes + parts->bytes() - before);
         if (absl::IsOutOfRange(added)) {
           return next(HttpError(
               413, absl::StrCat(added.message(), "; farandole timeline get ", key.job, " -o FILE fetches it")));
         }
         if (!added.ok()) return next(Refuse(added));
-        if (!parts->IsWhole()) return Fetch(router, key, parts, next);
+        if (!parts->IsWhole()) return Fetch(router, viewer, key, parts, next);
         next(TimelineFile(key.job, parts));
       });
 }
@@ -66,8 +90,8 @@ void AnswerFile(CallRouter* router, FilePlaces* places, const HttpRequest& reque
         return TimelineFetched{call, kNoTimelineParts};
       },
       *std::move(held),
-      [router, key = *key](const v1::GetTimelineResponse& begin, const HttpAnswer& next) {
-        Fetch(router, key, std::make_shared<TimelineParts>(begin), next);
+      [router, viewer = ReaderOf(identity), key = *key](const v1::GetTimelineResponse& begin, const HttpAnswer& next) {
+        Fetch(router, viewer, key, std::make_shared<TimelineParts>(begin), next);
       });
 }
 

@@ -52,16 +52,6 @@ absl::Status CheckRank(absl::string_view field, uint32_t rank, size_t size) {
   return absl::InvalidArgumentError(absl::StrCat(field, " is ", rank, ", and the epoch has ", Count(size, "rank")));
 }
 
-absl::Status CheckJobName(absl::string_view job) {
-  if (absl::Status status = CheckLength("job", job, 1, 128); !status.ok()) return status;
-  const auto allowed = [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
-  };
-  if (absl::c_all_of(job, allowed)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("job is '", Plain(job), "'; it may have only letters, digits, '.', '_' and '-'"));
-}
-
 absl::Status CheckIncarnation(absl::string_view incarnation) {
   const auto is_hex = [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); };
   if (incarnation.size() == 32 && absl::c_all_of(incarnation, is_hex)) return absl::OkStatus();
@@ -237,6 +227,18 @@ absl::Status CheckHeartbeat(const v1::Heartbeat& heartbeat, size_t size) {
 }
 
 }  // namespace
+
+absl::Status CheckJobName(absl::string_view job) {
+  if (absl::Status status = CheckLength("job", job, 1, 128); !status.ok()) return status;
+  const auto allowed = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '-';
+  };
+  if (job == "." || job == "..")
+    return absl::InvalidArgumentError(absl::StrCat("job is '", job, "', which names a folder"));
+  if (absl::c_all_of(job, allowed)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("job is '", Plain(job), "'; it may have only letters, digits, '.', '_' and '-'"));
+}
 
 absl::Status CheckCreateJob(const v1::CreateJobRequest& request) {
   if (absl::Status status = CheckJobName(request.job()); !status.ok()) return status;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "farandole/v1/worker.pb.h"
 
 namespace farandole {
@@ -13,6 +14,10 @@ namespace farandole {
 // that names the field, the value and the bound. Checks that depend on a job's state are elsewhere.
 
 inline constexpr uint32_t kProtocolVersion = 1;
+
+// 1 to 128 letters, digits, '.', '_' and '-'. A job may name a folder, as of its events for TensorBoard: "." and ".."
+// are no names.
+absl::Status CheckJobName(absl::string_view job);
 
 // FAILED_PRECONDITION: another protocol version (both named).
 absl::Status CheckCreateJob(const v1::CreateJobRequest& request);

@@ -8,7 +8,7 @@ import subprocess
 from typing import Any, Callable, List
 
 import harness
-from browsers import PATIENCE_MS, Watched, audited, confirm_by_keys, require_clean, sign_in, token_of
+from browsers import PATIENCE_MS, Watched, audited, confirm_by_keys, require_clean, sign_in, sign_in_anew, token_of
 from coordinators import Coordinator
 from playwright.sync_api import Page, expect
 from programs_run import START_SECONDS, Program
@@ -74,10 +74,8 @@ def check_a_viewer(coordinator: Coordinator, page: Page, directory: pathlib.Path
     token_file = directory / "viewer"
     words = ("token", "create", "--tenant", "default", "--role", "viewer", "--out", str(token_file))
     farandole(coordinator, *words)
-    page.context.clear_cookies()
     viewer = token_file.read_text(encoding="utf-8").strip()
-    page.goto(f"http://{coordinator.http}/login")
-    sign_in(page, coordinator.http, viewer, "#/jobs/default/steady")
+    sign_in_anew(page, coordinator.http, viewer, "#/jobs/default/steady")
     closer = page.get_by_role("region", name="Look closer")
     expect(closer).to_contain_text("your token may not start or stop one")
     expect(closer.get_by_role("button", name=re.compile("timeline"))).to_have_count(0)

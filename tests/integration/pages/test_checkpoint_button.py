@@ -6,7 +6,7 @@ import subprocess
 from typing import Callable
 
 import harness
-from browsers import PATIENCE_MS, Watched, audited, confirm_by_keys, require_clean, sign_in, token_of
+from browsers import PATIENCE_MS, Watched, audited, confirm_by_keys, require_clean, sign_in, sign_in_anew, token_of
 from coordinators import Coordinator
 from playwright.sync_api import expect
 from programs_run import START_SECONDS, Program
@@ -30,10 +30,8 @@ def test_a_checkpoint_is_asked_for_on_the_page(
     expect(closer.get_by_role("button", name="Checkpoint now")).to_have_count(0)
     asked = "async path => (await fetch(path, {method: 'POST'})).status"
     assert page.evaluate(asked, "/api/v1/jobs/asked/checkpoint?tenant=default") == 403
-    page.context.clear_cookies()
 
-    page.goto(f"http://{coordinator.http}/login")
-    sign_in(page, coordinator.http, token_of(coordinator), "#/jobs/default/asked")
+    sign_in_anew(page, coordinator.http, token_of(coordinator), "#/jobs/default/asked")
     button = closer.get_by_role("button", name="Checkpoint now", exact=True)
     sure = closer.get_by_role("button", name="Yes: checkpoint now")
     warning = "The program is asked to write a checkpoint at its next step, and goes on."

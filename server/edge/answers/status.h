@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_SERVER_EDGE_STATUS_H_
-#define FARANDOLE_SERVER_EDGE_STATUS_H_
+#ifndef FARANDOLE_SERVER_EDGE_ANSWERS_STATUS_H_
+#define FARANDOLE_SERVER_EDGE_ANSWERS_STATUS_H_
 
 #include <string>
 
@@ -17,4 +17,4 @@ inline grpc::Status ToGrpc(const absl::Status& status) {
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_SERVER_EDGE_STATUS_H_
+#endif  // FARANDOLE_SERVER_EDGE_ANSWERS_STATUS_H_

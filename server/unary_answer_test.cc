@@ -1,0 +1,134 @@
+// Clients that read their answers, late or never, and what these cost meanwhile.
+
+#include "server/edge/answers/unary_answer.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/retry/retry_delay.h"
+#include "base/steady_time.h"
+#include "farandole/v1/monitor.grpc.pb.h"
+#include "gtest/gtest.h"
+#include "server/bytes/byte_ledger.h"
+#include "server/testing/raw_client.h"
+
+namespace farandole {
+namespace {
+
+constexpr char kListCheckpoints[] = "/farandole.v1.MonitorService/ListCheckpoints";
+constexpr size_t kAnswerBytes = 1 << 20;
+constexpr absl::Duration kPatience = absl::Seconds(20);
+
+// Answers each call with as many bytes, which it charges to an account.
+class LongAnswers : public v1::MonitorService::CallbackService {
+ public:
+  LongAnswers(std::shared_ptr<ByteAccount> account, absl::Duration unread_limit)
+      : account_(std::move(account)), unread_limit_(unread_limit) {}
+
+  grpc::ServerUnaryReactor* ListCheckpoints(grpc::CallbackServerContext* context, const v1::ListCheckpointsRequest*,
+                                            v1::ListCheckpointsResponse* response) override {
+    response->add_checkpoints()->set_path(std::string(kAnswerBytes, 'p'));
+    UnaryAnswer* const answer = UnaryAnswer::Start(context, unread_limit_);
+    answer->End(absl::OkStatus(), account_->Add(ByteKind::kAnswers, BytesOfAnswer(*response)));
+    return answer;
+  }
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest*,
+                                   v1::GetJobResponse*) override {
+    UnaryAnswer* const answer = UnaryAnswer::Start(context, unread_limit_);
+    answer->End(WithRetryDelay(absl::ResourceExhaustedError("full"), absl::Seconds(1)));
+    return answer;
+  }
+
+ private:
+  const std::shared_ptr<ByteAccount> account_;
+  const absl::Duration unread_limit_;
+};
+
+class UnaryAnswerTest : public testing::Test {
+ protected:
+  void Start(absl::Duration unread_limit) {
+    service_ = std::make_unique<LongAnswers>(account_, unread_limit);
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+    address_ = absl::StrCat("127.0.0.1:", port);
+  }
+  ~UnaryAnswerTest() override {
+    if (server_ != nullptr) server_->Shutdown(absl::ToChronoTime(absl::Now()));
+  }
+
+  // Whether the account comes to hold between `least` and `most`, while the client hears what it may.
+  bool Comes(int64_t least, int64_t most, RawClient* client) {
+    for (const absl::Time until = SteadyNow() + kPatience; SteadyNow() < until; client->Pump(absl::Milliseconds(20))) {
+      const int64_t held = account_->held(ByteKind::kAnswers);
+      if (held >= least && held <= most) return true;
+    }
+    return false;
+  }
+
+  const std::shared_ptr<ByteAccount> account_ = ByteLedger().Tenant("team");
+  std::unique_ptr<LongAnswers> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+TEST_F(UnaryAnswerTest, AnAnswerIsChargedTwiceUntilItsClientHasReadIt) {
+  Start(absl::Hours(1));
+  RawClient client(address_);
+  client.Greet(/*reads=*/false);
+  for (int i = 0; i < 4; ++i) client.Call(kListCheckpoints, "", "");
+  const auto all = static_cast<int64_t>(4 * 2 * kAnswerBytes);
+  EXPECT_TRUE(Comes(all, all + (128 << 10), &client)) << account_->held(ByteKind::kAnswers);
+  client.Pump(absl::Milliseconds(200));
+  EXPECT_GE(account_->held(ByteKind::kAnswers), all);
+  EXPECT_EQ(client.calls(), 4u);
+  grpc::ClientContext context;
+  v1::ListCheckpointsResponse response;
+  const auto channel = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
+  EXPECT_TRUE(v1::MonitorService::NewStub(channel)->ListCheckpoints(&context, {}, &response).ok());
+  EXPECT_EQ(response.checkpoints(0).path().size(), kAnswerBytes);
+  EXPECT_TRUE(Comes(all, all + (128 << 10), &client)) << "that of a client that reads is gone";
+}
+
+TEST_F(UnaryAnswerTest, TheEndOfTheConnectionIsThatOfTheCharge) {
+  Start(absl::Hours(1));
+  RawClient another(address_);
+  {
+    RawClient client(address_);
+    client.Greet(/*reads=*/false);
+    client.Call(kListCheckpoints, "", "");
+    EXPECT_TRUE(Comes(kAnswerBytes, INT64_MAX, &client));
+  }
+  EXPECT_TRUE(Comes(0, 0, &another));
+}
+
+TEST_F(UnaryAnswerTest, ACallWhoseAnswerIsNotReadIsCancelled) {
+  Start(absl::Seconds(1));
+  RawClient client(address_);
+  client.Greet(/*reads=*/false);
+  for (int i = 0; i < 100; ++i) client.Call(kListCheckpoints, "", "");
+  EXPECT_TRUE(Comes(kAnswerBytes, INT64_MAX, &client));
+  EXPECT_TRUE(Comes(0, 0, &client));
+  client.Pump(absl::Milliseconds(200));
+  EXPECT_TRUE(client.is_open());
+  EXPECT_EQ(client.calls(), 0u) << "each was reset";
+}
+
+TEST_F(UnaryAnswerTest, ARefusalThatSaysWhenToRetryComesLate) {
+  Start(absl::Seconds(1));
+  const auto stub = v1::MonitorService::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
+  v1::GetJobResponse response;
+  const absl::Time begin = SteadyNow();
+  grpc::ClientContext context;
+  EXPECT_EQ(stub->GetJob(&context, {}, &response).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_GE(SteadyNow() - begin, absl::Milliseconds(200));
+}
+
+}  // namespace
+}  // namespace farandole

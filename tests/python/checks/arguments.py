@@ -156,11 +156,18 @@ def wrong_calls() -> Iterator[Tuple[Callable[[], Any], str, str]]:
             yield lambda p=process_set: hvd.barrier(p), "a ProcessSet, not", repr(process_set)
         for splits in (5, "1" * size, [0.5] * size, [[1]], [None] * size):
             yield lambda s=splits, x=own, h=hvd_: h.alltoall(x, s), "splits are a list of whole numbers", repr(splits)
+        for splits in ([2**63] * size, numpy.full(size, 2**63, numpy.uint64)):
+            yield lambda s=splits, x=own, h=hvd_: h.alltoall(x, s), "splits are at most", str(int(splits[0]))
         for splits in ([-1] * size, [1] * (size + 1), [size + 1] * size):
             yield lambda s=splits, x=own, h=hvd_: h.alltoall(x, s), "alltoall", "split"
         for name in (5, b"gradient", ("a",)):
             for call in (hvd_.allreduce, hvd_.allgather, hvd_.allreduce_async, hvd_.alltoall):
                 yield lambda c=call, n=name, x=own: c(x, name=n), "a name is a string", repr(name)
+        for call in (hvd_.allreduce, hvd_.allgather, hvd_.allreduce_async, hvd_.alltoall):
+            yield lambda c=call, x=own: c(x, name="a\ud800"), "no text of Unicode", repr("a\ud800")
+        for root in (2**31, -(2**70)):
+            yield lambda r=root, x=own, h=hvd_: h.broadcast(x, r), "root_rank is a rank", str(root)
+            yield lambda r=root, x=own, h=hvd_: h.gather(x, r), "root_rank is a rank", str(root)
         for arrays in (None, 5):
             for call in (hvd_.grouped_allreduce, hvd_.grouped_allgather, hvd_.grouped_reducescatter):
                 yield lambda c=call, a=arrays: c(a), "a grouped operation needs a list", type(arrays).__name__
@@ -199,6 +206,18 @@ def wrong_calls_of_optimizers() -> Iterator[Tuple[Callable[[], Any], str, str]]:
     for op in (hvd.Average, hvd.Adasum):
         made = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), op=op)
         yield lambda m=made: m.set_backward_passes_per_step("2"), "backward_passes_per_step must be", "'2'"
+        lazy = torch.nn.LazyLinear(2)
+        for named in (None, lazy.named_parameters()):
+            yield (
+                lambda n=named, z=lazy, o=op: hvd.DistributedOptimizer(
+                    torch.optim.SGD(z.parameters(), lr=0.1), n, op=o
+                ),
+                "has no shape before a forward pass",
+                "weight" if named else "noname.0.0",
+            )
+        yield lambda z=lazy, m=made: m.add_param_group({"params": z.weight}), "has no shape before a", "noname.1.0"
+    yield lambda: hvd.broadcast_parameters(torch.nn.LazyLinear(2).state_dict(), 0), "has no shape before a", "bias"
+    yield lambda: hvd.allreduce(torch.nn.LazyLinear(2).weight), "has no shape before a", "UninitializedParameter"
     yield lambda: hvd.Compression.powersgd(rank="4"), "PowerSGD needs rank", "'4'"
     yield lambda: hvd.Compression.int8(block=None), "Int8 needs block", "None"
 
@@ -227,6 +246,9 @@ def wrong_calls_of_other_functions() -> Iterator[Tuple[Callable[[], Any], str, s
     for step in ("one", 1.5, None):
         yield lambda s=step: checkpoint.save({}, "/nowhere", s, wait=True), "step is a whole number", repr(step)
         yield lambda s=step: checkpoint.find("/nowhere", step=s), "step is a whole number", repr(step)
+    for step in (2**63, -(2**70)):
+        yield lambda s=step: checkpoint.save({}, "/nowhere", s, wait=True), "step is a number of 64 bits", str(step)
+        yield lambda s=step: checkpoint.find("/nowhere", step=s), "step is a number of 64 bits", str(step)
     yield lambda: hvd.elastic.run(5), "decorates a function", "5"
     yield lambda: hvd.run(5), "calls a function", "5"
     yield lambda: hvd.run(len, 5), "args are a list", "5"

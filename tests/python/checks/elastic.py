@@ -70,6 +70,48 @@ def torch_state_goes_back_to_its_last_save_however_often() -> None:
     assert picture(state) != saved
 
 
+@check.each("wrapper", "wrapped", "Adasum", "alone")
+def a_group_that_was_added_since_the_save_is_taken_away(how: str) -> None:
+    """And may be added again. The survivors of a loss go on with the groups of the commit, as newcomers do."""
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 2))
+    inner = torch.optim.SGD(model[0].parameters(), lr=0.1, momentum=0.9)
+    optimizer: Any = inner
+    if how != "alone":
+        op = hvd.Adasum if how == "Adasum" else hvd.Average
+        optimizer = hvd.DistributedOptimizer(inner, model.named_parameters(), op=op)
+    state = hvd.elastic.TorchState(model=model, optimizer=optimizer, step=0)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(torch.full((2, 3), hvd.rank() + 1.0)).square().mean().backward()
+        optimizer.step()
+        state.step += 1
+
+    def numbers() -> List[float]:
+        return [number for parameter in model.parameters() for number in parameter.flatten().tolist()]
+
+    ends = []
+    step()
+    state.save()
+    for _ in range(2):
+        step()
+        (optimizer if how == "wrapper" else inner).add_param_group({"params": model[1].parameters()})
+        step()
+        step()
+        ends.append(numbers())
+        groups = optimizer.param_groups
+        state.restore()
+        assert state.step == 1 and optimizer.param_groups is inner.param_groups is groups and len(groups) == 1
+        assert set(optimizer.state) == set(model[0].parameters())
+    assert ends[0] == ends[1]
+    step()
+    if how != "alone" and hvd.size() > 1:
+        assert optimizer._requires_update == set(model[0].parameters())
+        everyone = hvd.allgather_object(numbers())
+        assert all(each == everyone[0] for each in everyone), "replicas differ"
+
+
 @check
 def sync_gives_all_ranks_the_root_s_state_and_saves_it() -> None:
     state = make()

@@ -31,7 +31,7 @@ grouped_allgather_async grouped_allreduce grouped_allreduce_ grouped_allreduce_a
 grouped_reducescatter grouped_reducescatter_async init is_initialized local_rank local_size mpi_built mpi_enabled
 mpi_threads_supported nccl_built poll rank reducescatter reducescatter_async remove_process_set rocm_built shutdown size
 synchronize add_process_set Adasum Average Compression DistributedOptimizer HorovodInternalError Max Min ProcessSet Product
-Sum SyncBatchNorm alltoall alltoall_async join sparse_allreduce_async start_timeline stop_timeline""".split()
+Sum SyncBatchNorm alltoall alltoall_async join sparse_allreduce_async check_extension start_timeline stop_timeline""".split()
 
 MODULES = {
     "horovod": "run __version__",
@@ -172,6 +172,7 @@ def tools_of_its_programs_work() -> None:
     assert util.num_rank_is_power_2(4) and not util.num_rank_is_power_2(6)
     assert util.extension_available("torch") and not util.extension_available("mxnet")
     expect_error(ImportError, lambda: util.check_extension("horovod.mxnet", "HOROVOD_WITH_MXNET", ""), "horovod.mxnet")
+    hvd.check_extension("horovod.torch", "HOROVOD_WITH_PYTORCH", hvd.__file__, "mpi_lib_v2")
     assert util.is_version_greater_equal_than("2.4.1", "2.4.0")
 
 
@@ -340,6 +341,34 @@ def an_optimizer_says_what_it_was_made_with() -> None:
         made = hvd.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=0.1), op=op, sparse_as_dense=True)
         assert isinstance(made, kind) and "horovod" in str(type(made)) and made.op == op and made.sparse_as_dense
         assert made.process_set is hvd.global_process_set and made.gradient_predivide_factor == 1.0
+
+
+@check.each(None, 2, "lists")
+def an_optimizer_says_which_gradients_travel_together(groups: Any) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+    parameters = list(model.parameters())
+    parameters[1].requires_grad_(False)
+    groups = [parameters[1:3]] if groups == "lists" else groups
+    made = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=0.1), model.named_parameters(), groups=groups)
+    assert made._groups is groups and made._num_groups == (2 if groups == 2 else 0)
+    first, _, third, fourth = parameters
+    wanted = {None: [], 2: [(first,), (third, fourth)]}.get(groups if groups is None or groups == 2 else 0)
+    wanted = [(third,), (first,), (fourth,)] if wanted is None else wanted
+    if hvd.size() == 1:
+        wanted = []
+    assert made._p_to_group == {parameter: group for group in wanted for parameter in group}
+    assert made._group_counts == {group: 0 for group in wanted}
+    watched = [parameter for parameter in parameters if parameter.requires_grad and hvd.size() > 1]
+    assert [node.variable for node in made._grad_accs] == watched
+    for _ in range(2):
+        made.zero_grad()
+        model(torch.ones(1, 2)).sum().backward()
+        if groups is not None:
+            assert made._group_counts == {group: 0 for group in wanted}, "all gradients of each are there"
+        made.step()
+    steps = hvd.DistributedOptimizer(torch.optim.SGD(model[1].parameters(), lr=0.1), op=hvd.Adasum)
+    assert steps._should_synchronize and not steps._synchronized and steps.backward_passes_per_step == 1
+    assert set(steps._allreduce_delay.values()) == {1}
 
 
 @check

@@ -220,6 +220,20 @@ def a_group_is_added_to_the_optimizer_that_was_wrapped(loop: Loop) -> None:
     loop.model.add_module("late", late)
 
 
+@idiom
+def the_optimizer_that_was_wrapped_gets_another_list_of_groups(loop: Loop) -> None:
+    """The first step after it zeroes the gradients of those. Horovod: its optimizer keeps the old list."""
+    loop.inner.param_groups = [dict(loop.inner.param_groups[0], params=list(loop.model[0].parameters()))]
+    for step in range(STEPS):
+        if step == 3:
+            (first,) = loop.inner.param_groups
+            loop.inner.param_groups = [dict(first), dict(first, params=list(loop.model[4].parameters()))]
+        assert len(loop.optimizer.state_dict()["param_groups"]) == (1 if step < 3 else 2)
+        loop.optimizer.zero_grad()
+        loop.loss(step).backward()
+        loop.optimizer.step()
+
+
 def resize(loop: Loop, width: int) -> None:
     """Gives the first layer so many outputs."""
     with torch.no_grad():

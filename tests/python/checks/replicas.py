@@ -2,7 +2,7 @@
 
 import farandole.torch as hvd
 import torch
-from harness import Checks
+from harness import Checks, expect_error
 from torch import nn
 
 check = Checks()
@@ -46,6 +46,16 @@ def tensors_of_every_kind_are_compared() -> None:
             assert error.parameter == "x", error
             continue
         raise AssertionError(f"{dtype} that differ are taken for equal")
+
+
+@check
+def tensors_that_have_no_elements_in_order_are_refused() -> None:
+    packed = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)
+    for tensor in (packed, torch.ones(3).to_sparse(), torch.empty(3, device="meta")):
+        expect_error(ValueError, lambda tensor=tensor: hvd.check_replicas({"odd": tensor}), "odd", "dense tensors")
+    values = torch.tensor([1 + 2j, 3 - 4j])
+    hvd.check_replicas({"conjugate": values.conj() if hvd.rank() == 0 else values.conj().resolve_conj()})
+    hvd.check_replicas({"negative": values.conj().imag if hvd.rank() == 0 else -values.imag})
 
 
 @check

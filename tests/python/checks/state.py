@@ -7,7 +7,7 @@ from typing import Any, Dict, List
 import farandole.torch as hvd
 import torch
 from farandole.torch import state as states
-from harness import Checks
+from harness import Checks, expect_error
 from torch import nn
 
 check = Checks()
@@ -246,3 +246,13 @@ def more_tensors_than_names_come_in_order() -> None:
     hvd.broadcast_parameters(tensors, root_rank=hvd.size() - 1)
     for number in range(count):
         assert tensors[f"p{number}"].eq(number + hvd.size() - 1).all(), number
+
+
+@check
+def a_state_of_another_optimizer_is_refused() -> None:
+    """Horovod: the next step of that rank is a KeyError."""
+    if hvd.size() == 1:
+        return
+    kind = torch.optim.Adam if hvd.rank() == 0 else torch.optim.SGD
+    optimizer = kind(torch.nn.Linear(2, 2).parameters(), lr=0.1)
+    expect_error(ValueError, lambda: hvd.broadcast_optimizer_state(optimizer, 0), "rank 0 has Adam", "rank 1 has SGD")

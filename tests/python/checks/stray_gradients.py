@@ -278,3 +278,170 @@ def ranks_whose_optimizers_have_other_parameters_are_told() -> None:
         sum(layer(torch.ones(1, 2)).sum() for layer in model.values()).backward()
         expect_error(ValueError, optimizer.step, "first.", "rank 0 trains", "rank 1")
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == hvd.size(), "the job goes on"
+
+
+def wrap(model: nn.Module, **options: Any) -> Any:
+    """An optimizer whose steps are the gradients."""
+    inner = torch.optim.SGD(model.parameters(), lr=1.0)
+    return hvd.DistributedOptimizer(inner, named_parameters=model.named_parameters(), **options)
+
+
+def expect_same_parameters(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        mine = parameter.detach().contiguous()
+        assert all(torch.equal(mine, other) for other in hvd.allgather(mine.unsqueeze(0))), "replicas differ"
+
+
+@check.each(*({"gradient_arena": kept, **more} for kept in (True, False) for more in ({}, {"groups": 1})))
+def a_parameter_may_have_no_elements(options: Dict[str, Any]) -> None:
+    """Of a head without classes, or an adapter of rank 0."""
+    model = nn.ModuleDict({"wide": nn.Linear(3, 2), "empty": nn.Linear(3, 0), "row": nn.Linear(0, 2)})
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    optimizer = wrap(model, **options)
+    before = model["wide"].bias.detach().clone()
+    for _ in range(3):
+        optimizer.zero_grad()
+        outputs = model["wide"](torch.ones(1, 3)).sum() + model["empty"](torch.ones(1, 3)).sum()
+        (outputs + model["row"](torch.ones(1, 0)).sum()).backward()
+        optimizer.step()
+    torch.testing.assert_close(model["wide"].bias.detach(), before - 3)
+    expect_same_parameters(model)
+
+
+OVERLAPPING: Dict[str, Callable[[], torch.Tensor]] = {
+    "expanded": lambda: torch.full((1, 1), hvd.rank() + 1.0).expand(3, 4),
+    "expanded_rows": lambda: torch.full((1, 4), hvd.rank() + 1.0).expand(3, 4),
+    "windows": lambda: torch.full((6,), hvd.rank() + 1.0).unfold(0, 4, 1),
+}
+
+
+@check.each(*((kind, how) for kind in OVERLAPPING for how in ("alone", "in a group", "compressed", "int8", "Adasum")))
+def elements_of_a_gradient_may_share_memory(kind: str, how: str) -> None:
+    """As torch.autograd.grad() of a sum leaves them. Horovod: the same."""
+    options: Dict[str, Any] = {
+        "in a group": {"groups": 1},
+        "compressed": {"compression": hvd.Compression.bf16},
+        "int8": {"compression": hvd.Compression.int8(min_elements=1)},
+        "Adasum": {"op": hvd.Adasum},
+    }.get(how, {})
+    model = nn.Linear(4, 3)
+    nn.init.zeros_(model.weight)
+    optimizer = wrap(model, **options)
+    for step in range(3):
+        optimizer.zero_grad()
+        # One rank has another gradient in the last step.
+        model.weight.grad = OVERLAPPING[kind]() if step < 2 or hvd.rank() == 0 else OVERLAPPING[kind]().contiguous()
+        optimizer.step()
+    mean = (hvd.size() + 1) / 2
+    if how != "Adasum":
+        torch.testing.assert_close(model.weight.detach(), torch.full((3, 4), -3 * mean), rtol=0.02, atol=0)
+    expect_same_parameters(model)
+
+
+@check.each(*((when, how) for when in (0, 1, 2) for how in ("alone", "in a group", "compressed", "without an arena")))
+def the_order_in_memory_may_be_that_of_one_rank(when: int, how: str) -> None:
+    """From the step `when` on, also where the dimensions are of equal sizes. Horovod: elements are mixed up."""
+    options: Dict[str, Any] = {
+        "in a group": {"groups": 1},
+        "compressed": {"compression": hvd.Compression.bf16},
+        "without an arena": {"gradient_arena": False},
+    }.get(how, {})
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.Conv2d(4, 4, 2, bias=False)).double()
+    odd = hvd.rank() == hvd.size() - 1
+    optimizer = None
+    for step in range(4):
+        if step == when and odd:
+            model.to(memory_format=torch.channels_last)
+        if step == 3:  # the ranks change places
+            model.to(memory_format=torch.contiguous_format if odd else torch.channels_last)
+        optimizer = optimizer or wrap(model, **options)
+        optimizer.zero_grad()
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        for number, parameter in enumerate(model.parameters()):
+            if hvd.rank() > 0 or number > 0:  # of the others, one rank has none
+                values = torch.arange(parameter.numel(), dtype=torch.float64).view(parameter.shape)
+                (parameter * values * (hvd.rank() + 1)).sum().backward()
+        optimizer.step()
+        for number, (parameter, start) in enumerate(zip(model.parameters(), before)):
+            total = sum(range(1, hvd.size() + 1)) - (number == 0)
+            values = torch.arange(parameter.numel(), dtype=torch.float64).view(parameter.shape)
+            limit = 0.02 if how == "compressed" else 1e-9
+            torch.testing.assert_close(start - parameter, values * total / hvd.size(), rtol=limit, atol=limit)
+        expect_same_parameters(model)
+
+
+@check
+def the_order_in_memory_is_agreed_upon_again_after_a_join() -> None:
+    """A rank without a step before has agreed upon nothing."""
+    model = nn.Conv2d(3, 4, 3, bias=False).to(memory_format=torch.channels_last)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    optimizer = wrap(model)
+    values = torch.arange(model.weight.numel()).view(model.weight.shape).float()
+    for steps in (0 if hvd.rank() == 0 else 2, 1):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            (model.weight * values).sum().backward()
+            optimizer.step()
+        hvd.join()
+        hvd.broadcast_parameters(model.state_dict(), 0)
+    if hvd.size() > 1:
+        torch.testing.assert_close(model.weight.grad, values)
+
+
+TABLES: Dict[str, Dict[str, Any]] = {
+    "alone": {},
+    "without an arena": {"gradient_arena": False},
+    "in one group": {"groups": 1},
+    "in groups": {"groups": 2},
+    "in many groups": {"groups": 99},
+    "beside groups": {"groups": "lists"},
+    "compressed in a group": {"groups": 1, "compression": hvd.Compression.bf16},
+    "made dense in a group": {"groups": 1, "sparse_as_dense": True},
+}
+
+
+@check.each(
+    *((how, late) for how in TABLES for late in ("at first", "zeros at first", "later", "on all", "never alike"))
+)
+def a_table_with_sparse_gradients_is_used_late_on_one_rank(how: str, late: str) -> None:
+    """After steps in which no rank has used it, so that its gradients were dense zeros. Horovod: waits for ever."""
+    torch.manual_seed(0)
+    model = nn.ModuleDict({"table": nn.Embedding(8, 4, sparse=True), "layer": nn.Linear(4, 2)})
+    options = dict(TABLES[how])
+    if options.get("groups") == "lists":
+        options["groups"] = [list(model["layer"].parameters())]
+    optimizer = wrap(model, **options)
+    if late == "zeros at first":
+        hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    before = model["table"].weight.detach().clone()
+    first = 0 if late.endswith("first") else 2
+    for step in range(6):
+        inputs = torch.ones(3, 4)
+        if late != "zeros at first" or step > 0:
+            optimizer.zero_grad()
+        uses = step % hvd.size() == hvd.rank() if late == "never alike" else late == "on all" or hvd.rank() == 0
+        if step == 5 or (step >= first and uses):
+            inputs = model["table"](torch.tensor([1, 2, 2]))
+        model["layer"](inputs).sum().backward()
+        optimizer.step()
+        expect_same_parameters(model)
+        is_sparse = step > 0 if late == "zeros at first" else step >= first
+        if hvd.size() > 1 and is_sparse and "sparse_as_dense" not in options:
+            assert model["table"].weight.grad.layout is torch.sparse_coo, (step, model["table"].weight.grad)
+    changed = [row for row in range(8) if not torch.equal(model["table"].weight[row], before[row])]
+    assert changed == [1, 2], changed
+
+
+@check
+def a_table_in_a_group_may_have_an_optimizer_that_takes_sparse_gradients_only() -> None:
+    torch.manual_seed(0)
+    tables = nn.ModuleList([nn.Embedding(8, 4, sparse=True) for _ in range(3)])
+    named = list(tables.named_parameters())
+    optimizer = hvd.DistributedOptimizer(torch.optim.SparseAdam(tables.parameters()), named, groups=1)
+    for step in range(4):
+        optimizer.zero_grad()
+        chosen = tables if step in (0, 3) or hvd.rank() == 0 else tables[:1]
+        sum(table(torch.tensor([hvd.rank(), 5])).sum() for table in chosen).backward()
+        optimizer.step()
+        expect_same_parameters(tables)

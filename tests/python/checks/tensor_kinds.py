@@ -107,6 +107,47 @@ def every_operation_takes_a_tensor_that_is(kind: str) -> None:
             assert found is tensor and tensor.tolist() == wanted.tolist(), f"{name}: {tensor}"
 
 
+IN_PLACE: Dict[str, Callable[[torch.Tensor], Any]] = {
+    "allreduce_": lambda x: hvd.allreduce_(x, op=hvd.Sum),
+    "allreduce_async_": lambda x: hvd.allreduce_async_(x, op=hvd.Sum).synchronize(),
+    "grouped_allreduce_": lambda x: hvd.grouped_allreduce_([x, torch.ones(2)], op=hvd.Sum),
+    "grouped_allreduce_async_": lambda x: hvd.grouped_allreduce_async_([x], op=hvd.Sum).synchronize(),
+    "broadcast_": lambda x: hvd.broadcast_(x, 0),
+    "broadcast_async_": lambda x: hvd.broadcast_async_(x, 0).synchronize(),
+    "broadcast_parameters": lambda x: hvd.broadcast_parameters({"x": x}, 0),
+}
+SAVED: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "itself": lambda x: x,
+    "a_view": lambda x: x.view(2, 2),
+    "an_alias": lambda x: x.detach(),
+    "of_other_strides": lambda x: x.view(2, 2).t(),
+}
+
+
+@check.each(*((call, kind) for call in IN_PLACE for kind in SAVED))
+def derivatives_are_refused_where_an_operation_has_changed_what_a_graph_has_saved(call: str, kind: str) -> None:
+    """As where torch itself has. Horovod: they are computed of the new numbers."""
+    weight, given = torch.ones(1, requires_grad=True), torch.arange(4.0)
+    saved = SAVED[kind](given)
+    output = (weight * saved).sum()
+    IN_PLACE[call](saved if kind == "of_other_strides" else given)
+    del saved
+    expect_error(RuntimeError, output.backward, "modified by an inplace operation")
+
+
+@check
+def derivatives_are_computed_where_an_operation_has_changed_nothing_that_they_need() -> None:
+    weight, given = torch.ones(4, requires_grad=True), torch.arange(4.0)
+    output = (weight * given).exp().sum()
+    for call in IN_PLACE.values():
+        call(output.detach())
+        call(given.clone())
+    hvd.allreduce(given)
+    hvd.broadcast(given, 0)
+    output.backward()
+    torch.testing.assert_close(weight.grad, given * given.exp())
+
+
 @check
 def gradients_of_negative_tensors_have_their_sign() -> None:
     x = torch.ones(1, requires_grad=True)
@@ -239,9 +280,32 @@ def every_operation_refuses_the_other_arrays_in_a_sentence() -> None:
         (numpy.array(["a"]), "no such element type"),
         (numpy.array(["2026-11-23"], dtype="datetime64[D]"), "no such element type"),
         (numpy.ma.masked_array([1.0, 2.0], [True, False]), "masked"),
+        ([[0.0, 0.0], numpy.ma.masked_array([1.0, 2.0], [True, False])], "masked"),
+        ([[1.0, numpy.ma.masked], [2.0, 3.0]], "masked"),
         (None, "no such element type"),
     ):
         for call in {**numpy_operations(), "alltoall": hvd_numpy.alltoall}.values():
             expect_error(ValueError, lambda call=call, array=array: call(array), words)
     masked_array = numpy.ma.masked_array([1.0, 2.0], [True, False])
     expect_error(ValueError, lambda: hvd_numpy.allreduce_(masked_array), "masked")
+
+
+class _Own(numpy.ndarray):
+    """As programs derive them."""
+
+
+@check
+def an_operation_in_place_returns_the_array_that_it_was_given() -> None:
+    for given in (
+        numpy.asmatrix(numpy.ones((2, 2))),
+        numpy.asmatrix(numpy.ones((2, 4)))[:, ::2],
+        numpy.ones(3).view(_Own),
+    ):
+        wanted = numpy.asarray(given) * hvd.size()
+        for call in (
+            lambda array: hvd_numpy.allreduce_(array, op=hvd.Sum),
+            lambda array: hvd_numpy.allreduce_async_(array, op=hvd.Sum).synchronize(),
+        ):
+            array = given.copy()
+            assert call(array) is array and (numpy.asarray(array) == wanted).all()
+        assert hvd_numpy.broadcast_(given, 0) is given and type(hvd_numpy.broadcast(given, 0)) is numpy.ndarray

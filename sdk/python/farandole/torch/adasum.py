@@ -1,18 +1,26 @@
 """DistributedOptimizer with op=Adasum: each rank makes a step of its own, and the steps are combined."""
 
+import operator
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Type
 
 import torch
 
+from .._handles import Handle
+from ..basics import is_initialized
+from ..exceptions import InvalidRequest
 from ..process_sets import ProcessSet
-from ..reduce_ops import Adasum
+from ..reduce_ops import Adasum, Sum
 from . import ops
-from .gradients import unnamed
-from .participation import Part, Participation, Parts
+from .ownership import Ownership
+from .parameter_names import SpareNames
+from .participation import Part, Participation, Parts, names_operations
 from .wrapping import SharesGroups
 
 Named = List[Tuple[str, torch.Tensor]]
+
+# Of what a parameter's change travels by.
+_NAME = "DistributedOptimizer.step.{}"
 
 
 class DistributedSteps(SharesGroups):
@@ -28,18 +36,63 @@ class DistributedSteps(SharesGroups):
     sparse_as_dense: bool
     _named: Named
     _compression: Type
+    _passes: int
+    _should_synchronize = True
+    _synchronized = False  # nothing but step() reduces
 
-    def combine(self, named: Named, compression: Type) -> None:
-        """Call it once: it returns the combined tensor."""
-        self._named, self._compression = named, compression
+    def combine(self, named: Named, compression: Type, passes: int = 1, names: Optional[SpareNames] = None) -> None:
+        """To be called once. `passes` is kept for programs that read it. `names`: of parameters that may be added."""
+        self._named, self._compression, self._passes = named, compression, passes
+        self._names = names or SpareNames()
+        for name, parameter in named:
+            ops.require_shape(f"parameter {name}", parameter)
         self._participation = Participation(self.process_set)
+        self._ownership = Ownership(self, acts_in_backward=False)
+        self._ownership.take(named)
         # Each of these takes part in each step, also while this rank has frozen it: another one may train it.
         self._trained: Set[torch.Tensor] = {parameter for _, parameter in named if parameter.requires_grad}
+        self._agreed: List[str] = []  # those of which all ranks send changes
+        self._added: List[torch.Tensor] = []  # of which the other ranks may not know
+        self._followed = [parameter for group in self.param_groups for parameter in group["params"]]
+
+    @property
+    def active(self) -> bool:
+        """As Owner's. A set that is not registered, as before init() or after remove_process_set(), has no ranks."""
+        is_known = is_initialized() and self.process_set.process_set_id is not None
+        return is_known and bool(self.process_set.included()) and self.process_set.size() > 1
+
+    def give_up(self, parameters: Set[torch.Tensor]) -> None:
+        """The changes of these are not combined any more, on any rank."""
+        self._named = [(name, parameter) for name, parameter in self._named if parameter not in parameters]
+        self._trained -= parameters
+        self._added = [parameter for parameter in self._added if parameter not in parameters]
+        self._participation.ask_again()
+
+    def forget(self, parameters: Iterable[torch.Tensor]) -> None:
+        """As SharesGroups'."""
+        self._ownership.forget(parameters)
+        self.give_up(set(parameters))
+        self._follow()
 
     @property
     def _parameter_names(self) -> Dict[torch.Tensor, str]:
         """The name of each parameter, as Horovod's has it."""
         return {parameter: name for name, parameter in self._named}
+
+    @property
+    def backward_passes_per_step(self) -> int:
+        """The number that was set. Any number of them may go before a step."""
+        return self._passes
+
+    @property
+    def _allreduce_delay(self) -> Dict[torch.Tensor, int]:
+        """Of each parameter, backward_passes_per_step."""
+        return {parameter: self._passes for _, parameter in self._named}
+
+    @property
+    def _grad_accs(self) -> List[Any]:
+        """None of autograd's nodes is watched."""
+        return []
 
     @property
     def _requires_update(self) -> Set[torch.Tensor]:
@@ -64,6 +117,7 @@ class DistributedSteps(SharesGroups):
         """Any number of backward passes may go before a step: their gradients are added up as always."""
         if not hasattr(passes, "__index__") or passes <= 0:
             raise ValueError(f"backward_passes_per_step must be a whole number, at least 1, not {passes!r}")
+        self._passes = operator.index(passes)
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Makes this rank's step, with its own gradients, and replaces what it has changed by all ranks' changes
@@ -72,6 +126,10 @@ class DistributedSteps(SharesGroups):
         ValueError: ranks disagree about a parameter. EpochEnded: a worker has died or left.
         """
         self._follow()
+        if self.active:
+            self._ownership.require(self._followed)
+        if any(parameter.requires_grad for parameter in self._added):
+            self._ask()
         self._find_trained()
         trained = [(name, parameter) for name, parameter in self._named if parameter in self._trained]
         starts = [parameter.detach().clone() for _, parameter in trained]
@@ -80,14 +138,46 @@ class DistributedSteps(SharesGroups):
         sent = []
         for (name, parameter), start in zip(trained, starts):
             change, context = self._compression.compress(parameter.detach() - start)
-            handle = ops.allreduce_async_(
-                change, name=f"DistributedOptimizer.step.{name}", op=Adasum, process_set=self.process_set
-            )
+            handle = ops.allreduce_async_(change, name=_NAME.format(name), op=Adasum, process_set=self.process_set)
             sent.append((handle, context))
+        changes, refused = self._received(sent)
         with torch.no_grad():
-            for (_, parameter), start, (handle, context) in zip(trained, starts, sent):
-                parameter.copy_(start + self._compression.decompress(handle.synchronize(), context))
+            for (_, parameter), start, change in zip(trained, starts, changes):
+                parameter.copy_(start + change)
+        if refused is not None:
+            # Another rank asks whether this one has added parameters as well, and learns that it has not.
+            self._agree()
+            raise refused
         return loss
+
+    def _received(self, sent: List[Tuple[Handle, Any]]) -> Tuple[List[Any], Optional[InvalidRequest]]:
+        """The combined changes; zeros, with the error, where ranks have called different operations."""
+        changes: List[Any] = []
+        refused = None
+        for handle, context in sent:
+            try:
+                changes.append(self._compression.decompress(handle.synchronize(), context))
+            except InvalidRequest as error:
+                if not names_operations(error):
+                    raise
+                refused = error
+        return changes if refused is None else [0] * len(sent), refused
+
+    def _ask(self) -> None:
+        """Parameters were added on this rank: it calls other operations by the names under which ranks that do not know of it
+        send changes in this step, so that these are refused there. Those that have added some, too, call them as well."""
+        self._added.clear()
+        if not self.active or self._participation.is_open:
+            return
+        nothing = torch.empty(0)
+        handles = [ops.reducescatter_async(nothing, _NAME.format(name), Sum, self.process_set) for name in self._agreed]
+        for handle in handles:
+            try:
+                handle.synchronize()
+            except InvalidRequest as error:
+                if not names_operations(error):
+                    raise
+        self._participation.ask_again()
 
     def add_param_group(self, param_group: Any) -> None:
         """As the optimizer's; the new parameters' changes are combined too."""
@@ -101,10 +191,14 @@ class DistributedSteps(SharesGroups):
         self._trained.update(parameter for _, parameter in self._named if parameter.requires_grad)
         if len(self._trained) > known:
             self._participation.note_change()
-        if self._participation.is_open and self.process_set.included() and self.process_set.size() > 1:
-            merged = self._participation.agree(self._describe) or {}
-            self._trained.update(parameter for name, parameter in self._named if name in merged)
-            self._participation.note_change()
+        if self._participation.is_open and self.active:
+            self._agree()
+
+    def _agree(self) -> None:
+        merged = self._participation.agree(self._describe) or {}
+        self._trained.update(parameter for name, parameter in self._named if name in merged)
+        self._participation.note_change()
+        self._agreed = [name for name, parameter in self._named if parameter in self._trained]
 
     def _describe(self) -> Parts:
         return {name: Part(name, parameter in self._trained) for name, parameter in self._named}
@@ -112,9 +206,15 @@ class DistributedSteps(SharesGroups):
     def _follow(self) -> None:
         """Adds the parameters of groups that have come another way, as through the optimizer that was wrapped."""
         self.share_groups()
-        known = {id(parameter) for _, parameter in self._named}
-        for index, group in enumerate(self.param_groups):
-            for position, parameter in enumerate(group["params"]):
-                if id(parameter) not in known:
-                    self._named.append((unnamed(index, position), parameter))
-                    self._participation.begin()
+        known = self._ownership.names(self._followed)
+        self._add(self._names.name_unknown(self.param_groups, known))
+        self._followed = [parameter for group in self.param_groups for parameter in group["params"]]
+
+    def _add(self, named: Sequence[Tuple[str, torch.Tensor]]) -> None:
+        for name, parameter in named:
+            ops.require_shape(f"parameter {name}", parameter)
+            self._named.append((name, parameter))
+            self._participation.note_change()
+            self._added.append(parameter)
+        if named:
+            self._ownership.take(named)

@@ -98,7 +98,7 @@ def _reduce(
     process_set: ProcessSet,
 ) -> List[torch.Tensor]:
     if len(tensors) == 1:
-        return [ops.allreduce_now(tensors[0], False, name, op, prescale, postscale, process_set)]
+        return [ops.allreduce_now(tensors[0], name, op, prescale, postscale, process_set)]
     return ops.grouped_allreduce_now(tensors, False, name, op, prescale, postscale, process_set)
 
 
@@ -267,9 +267,7 @@ def allreduce(
 ) -> torch.Tensor:
     """`compression` says in which form the tensor travels."""
     if compression is Compression.none and not _wants_gradient(tensor):
-        return ops.allreduce_now(
-            tensor, False, name, choose(op, average), prescale_factor, postscale_factor, process_set
-        )
+        return ops.allreduce_now(tensor, name, choose(op, average), prescale_factor, postscale_factor, process_set)
     return grouped_allreduce([tensor], average, name, compression, op, prescale_factor, postscale_factor, process_set)[
         0
     ]

@@ -52,6 +52,12 @@ class GradientExchange:
         """
         raise NotImplementedError
 
+    def opening(self, name: str, like: torch.Tensor) -> Optional[str]:
+        """The name of the operation with which reduce() will begin for the gradient of that name, which has the shape and
+        the element type of `like`. None: not known. Then ranks that add parameters wait for those that do not."""
+        del name, like
+        return None
+
     @classmethod
     def compress(cls, _tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
         """ValueError: only gradients of an optimizer can be reduced so."""

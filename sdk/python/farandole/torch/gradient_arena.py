@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from typing import Any, Callable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
 import torch
 
@@ -10,6 +10,9 @@ from .. import _arena
 from .._library import lib
 from ..exceptions import NotReady, QuotaError
 from ..process_sets import ProcessSet
+
+if TYPE_CHECKING:
+    from .gradients import Gradient
 
 # Places begin at multiples of a cache line.
 _LINE = 64
@@ -101,6 +104,7 @@ def _fits(parameter: torch.Tensor) -> bool:
         grad is not None
         and grad.layout is torch.strided
         and grad.is_cpu
+        and grad.numel() > 0
         and not grad.requires_grad
         and _is_dense(grad)
         and not grad.is_shared()  # with other processes
@@ -165,3 +169,57 @@ def place_all(
             place = places[index] = Place(memory, offset, parameter.grad)
             place.settle(parameter.grad)
     return places
+
+
+class Places:
+    """The places of an optimizer's gradients. Those that were added at once share an arena."""
+
+    def __init__(self, wanted: bool, process_set: ProcessSet) -> None:
+        """`wanted`: without it, there are none."""
+        self._wanted, self._process_set = wanted, process_set
+        self._added: List[List["Gradient"]] = []
+        self._unplaced: List[List["Gradient"]] = []  # of these, those that may get a place yet
+
+    def add(self, gradients: List["Gradient"]) -> None:
+        """These may get a place after the step."""
+        self._added.append(gradients)
+        self._unplaced.append(gradients)
+
+    def remove(self, gradients: List["Gradient"]) -> None:
+        """These have no place from now on. Those that are there keep their memory, which may be written yet."""
+        for gradient in gradients:
+            gradient.place = None
+        gone = set(gradients)
+        for lists in (self._added, self._unplaced):
+            rest = [[each for each in added if each not in gone] for added in lists]
+            lists[:] = [added for added in rest if added]
+
+    def fill(self) -> None:
+        """Moves gradients into arenas. All ranks are here after the first step of an epoch, and after that in which
+        parameters were added."""
+        later = []
+        for gradients in self._unplaced:
+            # The last layers' gradients come first, and lie side by side.
+            parameters = [gradient.parameter for gradient in reversed(gradients)]
+            places = place_all(f"gradients.{gradients[0].name[:400]}", parameters, self._wanted, self._process_set)
+            if places is None:
+                later.append(gradients)
+                continue
+            for gradient, place in zip(reversed(gradients), places):
+                gradient.place = place
+        self._unplaced = later
+
+    def vacate(self) -> None:
+        """Moves gradients out of arenas, which serve one epoch: peers that were stopped may still write there. The
+        next epoch has its own."""
+        for gradient in (each for gradients in self._added for each in gradients):
+            if gradient.place is not None:
+                gradient.place.vacate(gradient.parameter)
+                gradient.place = None
+        self._unplaced = list(self._added)
+
+    def drop(self) -> None:
+        """Takes all gradients away from their parameters, with their places."""
+        for gradient in (each for gradients in self._added for each in gradients):
+            gradient.parameter.grad = gradient.place = None
+        self._unplaced = list(self._added)

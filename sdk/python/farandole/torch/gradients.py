@@ -1,17 +1,20 @@
 """Gradients of parameters, and which of them travel together: what the Reducer keeps of each."""
 
+import warnings
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from types import GeneratorType
+from typing import Any, Callable, Collection, Iterable, List, Optional, Sequence, Tuple, Union
 
 import torch
 
 from .. import _handles, _ops
 from .._handles import Handle
 from ..exceptions import InvalidRequest
+from ..reduce_ops import Average, Sum
 from . import ops
+from .exchange import GradientExchange, Settings
+from .extents import overlaps_itself
 from .gradient_arena import Place, is_part
-
-_UNNAMED = "noname."
 
 # How a program that changes gradients while they travel is mended.
 CHANGED = """the gradient of {} was changed after backward() had sent it and before step() took the reduced one: ranks may \
@@ -22,9 +25,13 @@ differ from now on. Change gradients (clip, unscale, zero) only after they are r
         optimizer.step()  # with a GradScaler: scaler.step(optimizer)"""
 
 
-def unnamed(group: int, position: int) -> str:
-    """The name of a parameter without one, by its place in the optimizer's groups."""
-    return f"{_UNNAMED}{group}.{position}"
+# In the place of an error, where all ranks have called an operation that asks.
+ASKED = InvalidRequest("ranks have asked which gradients are sparse, and still do not agree")
+
+TOO_MANY = (
+    "Gradients were computed more than backward_passes_per_step times before call to step(). "
+    "Increase backward_passes_per_step to accumulate gradients locally. (parameter {})"
+)
 
 
 class Gradient:
@@ -41,9 +48,11 @@ class Gradient:
         "sent",
         "version",
         "is_awaited",
+        "order",
     )
 
     def __init__(self, parameter: torch.Tensor, name: str, passes: int) -> None:
+        ops.require_shape(f"parameter {name}", parameter)
         self.parameter = parameter
         self.name = name
         self.passes_left = passes  # backward passes until it travels
@@ -54,15 +63,56 @@ class Gradient:
         self.sparse_dim = 0  # how many of its dimensions were sparse; 0: it was never sparse
         self.sent: Optional[torch.Tensor] = None  # the gradient that travels
         self.version = 0  # of it, when it was sent
+        # In which order of its dimensions it travels, as ranks have agreed; empty: as they are counted, as before that.
+        self.order: Optional[Tuple[int, ...]] = None
 
     def takes_part(self) -> bool:
         """Whether it travels in each step, since a rank has trained the parameter."""
         return self.hook is not None or self.is_awaited
 
+    def wanted_order(self) -> Tuple[int, ...]:
+        """The order of dimensions that was agreed upon, or that in which the parameter lies in memory (channels_last), as
+        its gradient mostly does: then that has no copy to pay for."""
+        if self.order is None and not self.parameter.is_contiguous():
+            return tuple(ops.memory_order(self.parameter) or ())
+        return self.order or ()
+
+    def notice_sparse(self) -> bool:
+        """Remembers that the gradient is sparse, if it is. Whether that is news."""
+        grad = self.parameter.grad
+        if grad is None or grad.layout is not torch.sparse_coo or self.sparse_dim == grad.sparse_dim():
+            return False
+        self.sparse_dim = grad.sparse_dim()
+        return True
+
+    def make_sparse(self) -> None:
+        """Makes a dense gradient sparse where another rank's is: often zeros of a table that only that one has used."""
+        grad = self.parameter.grad
+        if self.sparse_dim > 0 and grad is not None and grad.layout is torch.strided:
+            self.parameter.grad = grad.detach().to_sparse(self.sparse_dim)
+
     def settled(self) -> torch.Tensor:
         """The gradient, in its place if it has one."""
         grad, place = self.parameter.grad, self.place
         return grad if place is None or grad is place.view else place.settle(grad)
+
+    def dense(self) -> torch.Tensor:
+        """The gradient, or a dense copy of one that cannot travel from where it lies."""
+        grad = self.settled()
+        if grad.layout is not torch.strided:
+            grad = grad.to_dense()
+        return (grad.contiguous() if overlaps_itself(grad) else grad).resolve_neg()
+
+    def deliver(self, reduced: torch.Tensor) -> None:
+        """Gives the parameter a gradient that has travelled as a copy."""
+        grad = self.parameter.grad
+        if grad.layout is torch.sparse_coo:
+            # The optimizer may need it sparse: SparseAdam takes no other.
+            self.parameter.grad = reduced.to_sparse(grad.sparse_dim())
+        elif overlaps_itself(grad):
+            self.parameter.grad = reduced
+        else:
+            grad.copy_(reduced)
 
     def note(self) -> None:
         """Remembers the gradient that is sent now, to see whether the program changes it meanwhile."""
@@ -76,6 +126,11 @@ class Gradient:
         if sent is None or self.parameter.grad is not sent:
             return sent is not None
         return sent._version != self.version and not is_part(sent)
+
+    def leave_memory(self) -> None:
+        """Gives the parameter a copy of its gradient: the memory that travels is still written, and does not count."""
+        if self.parameter.grad is not None:
+            self.parameter.grad = self.parameter.grad.detach().clone()
 
     def clear(self) -> None:
         """Gives a parameter without a gradient one of zeros. Those of a frozen parameter are negative: only the sum of
@@ -97,6 +152,13 @@ class Gradient:
             self.parameter.grad = None
 
 
+def leave_frozen(frozen: Iterable[Gradient], settings: Settings) -> None:
+    """Parameters that all ranks have frozen stay as they are, as in one process. Not all reductions tell."""
+    if settings.op in (Average, Sum) and not isinstance(settings.compression, GradientExchange):
+        for gradient in frozen:
+            gradient.leave_frozen()
+
+
 def weak_hook(reducer: Any, gradient: Gradient) -> Callable[[torch.Tensor], None]:
     """Tells a Reducer of each backward pass, for as long as there is one."""
     reference = weakref.ref(reducer)
@@ -105,26 +167,10 @@ def weak_hook(reducer: Any, gradient: Gradient) -> Callable[[torch.Tensor], None
         alive = reference()
         if alive is not None:
             if not alive.backward.number and alive.active:
-                alive.backward.begin()
+                alive.begin_backward()
             alive.on_gradient(gradient)
 
     return hook
-
-
-def name_unknown(
-    groups: Sequence[Dict[str, Any]], known: Dict[torch.Tensor, Gradient]
-) -> List[Tuple[str, torch.Tensor]]:
-    """The parameters of an optimizer's groups that are not known, with names by their places there."""
-    taken = {gradient.name for gradient in known.values()}
-    named = []
-    for index, group in enumerate(groups):
-        for position, parameter in enumerate(group["params"]):
-            if parameter not in known:
-                name = unnamed(index, position)
-                while name in taken:
-                    name += "+"
-                named.append((name, parameter))
-    return named
 
 
 class Unit:
@@ -146,6 +192,7 @@ class Unit:
         "submitted",
         "handle",
         "sent",
+        "asks",
     )
 
     def __init__(self, gradients: List[Gradient], name: str) -> None:
@@ -160,6 +207,7 @@ class Unit:
         self.handle: Optional[Handle] = None
         # Of the long way: the compressed gradients with their contexts, or the exchange that goes on.
         self.sent: Any = None
+        self.asks = False  # what travels is no gradient, but has all ranks agree upon those that are sparse
         for gradient in gradients:
             gradient.unit = self
 
@@ -172,12 +220,54 @@ class Unit:
         """Whether it travels."""
         return self.number != 0 or self.handle is not None
 
+    def forget(self) -> None:
+        """It has not travelled."""
+        self.number, self.handle, self.sent, self.asks = 0, None, None, False
+
+    def split(self) -> List["Unit"]:
+        """The units that are to travel in place of one that does not yet, as ranks have agreed since it was made: sparse
+        gradients by themselves."""
+        if self.is_sent():
+            return [self]
+        sparse = [gradient for gradient in self.gradients if gradient.sparse_dim > 0]
+        for gradient in sparse:
+            gradient.make_sparse()
+        if len(self.gradients) == 1 or not sparse:
+            return [self]
+        rest = [gradient for gradient in self.gradients if gradient.sparse_dim == 0]
+        return [*_grouped([rest] if rest else []), *alone(sparse)]
+
+    def deliver(self, output: Any, compression: Any) -> None:
+        """Gives the parameters the gradients that were sent as copies."""
+        if isinstance(self.sent, GeneratorType):
+            self.gradients[0].deliver(output)
+        elif isinstance(self.handle, ops.SparseHandle):
+            self.parameter.grad = output
+        else:
+            for gradient, (tensor, context) in zip(self.gradients, self.sent):
+                if tensor is not gradient.parameter.grad:
+                    gradient.deliver(compression.decompress(tensor, context))
+
+
+def _grouped(groups: Sequence[List[Gradient]]) -> List[Unit]:
+    return [Unit(group, f"allreduce.group.{group[0].name}") for group in groups]
+
+
+def alone(gradients: Iterable[Gradient]) -> List[Unit]:
+    return [Unit([gradient], f"allreduce.{gradient.name}") for gradient in gradients]
+
 
 class Grouping:
     """Which gradients travel together: those of the parameters in a list, or a number of lists of neighbours."""
 
     def __init__(self, groups: Union[int, Sequence[Sequence[torch.Tensor]]]) -> None:
         self._groups = groups
+
+    def form_units(self, gradients: Collection[Gradient]) -> List[Unit]:
+        """The units of all gradients, made anew: those that take part and are not sparse are in groups. Nothing travels."""
+        groups = self.split([each for each in gradients if each.takes_part() and each.sparse_dim == 0])
+        grouped = {gradient for group in groups for gradient in group}
+        return [*_grouped(groups), *alone(each for each in gradients if each not in grouped)]
 
     def split(self, gradients: Sequence[Gradient]) -> List[List[Gradient]]:
         """The groups, without gradients that are not among these."""
@@ -187,6 +277,22 @@ class Grouping:
         known = {gradient.parameter: gradient for gradient in gradients}
         groups = [[known[parameter] for parameter in group if parameter in known] for group in self._groups]
         return [group for group in groups if group]
+
+
+class Changes:
+    """Gradients that the program has changed while they travelled."""
+
+    def __init__(self) -> None:
+        self._told = False
+
+    def undo(self, gradient: Gradient, is_wanted: bool) -> None:
+        """Gives the parameter the gradient that has travelled, where it `is_wanted`; warns of the first such one."""
+        if not is_wanted:
+            return
+        gradient.parameter.grad = gradient.sent
+        if not self._told:
+            self._told = True
+            warnings.warn(CHANGED.format(gradient.name), RuntimeWarning, stacklevel=6)
 
 
 class Taken:
@@ -200,14 +306,12 @@ class Taken:
         """Nothing to wait for."""
 
 
-def in_memory_order(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """A view of a gradient in the order in which the parameter's elements lie in memory (channels_last), as its own mostly
-    do: then it has no copy to pay for. By the parameter, which is alike on all ranks: gradients may lie otherwise on some,
-    where they are zeros or cuDNN has made them."""
-    if parameter.is_contiguous() or tensor.shape != parameter.shape:
+def in_agreed_order(tensor: torch.Tensor, gradient: Gradient) -> torch.Tensor:
+    """A view of what travels for a gradient, in the order of dimensions that ranks have agreed upon."""
+    order = gradient.order
+    if not order or len(order) != tensor.dim() or tensor.shape != gradient.parameter.shape:
         return tensor
-    order = ops.memory_order(parameter)
-    return tensor if order is None else tensor.permute(order)
+    return tensor.permute(order)
 
 
 def _sparse_zeros(like: torch.Tensor, sparse_dim: int) -> torch.Tensor:
@@ -223,13 +327,3 @@ def check_parameter(name: str, parameter: torch.Tensor) -> None:
         ops.check_tensor(parameter)
     except ValueError as error:
         raise ValueError(f"parameter {name}: {error}") from None
-
-
-def explained(error: Exception) -> Exception:
-    """The error, and what it mostly means."""
-    if isinstance(error, InvalidRequest) and str(error).startswith(f"allreduce.{_UNNAMED}"):
-        return InvalidRequest(
-            f"{error} (optimizers that are wrapped without named_parameters give their parameters the same names; where "
-            "there are several, pass named_parameters with names of their own)"
-        )
-    return error

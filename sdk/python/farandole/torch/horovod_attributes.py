@@ -1,6 +1,6 @@
 """The attributes that libraries read of Horovod's optimizers, to know one and to see what travels."""
 
-from typing import Any, Dict, Set, Tuple
+from typing import Any, Dict, List, Sequence, Set, Tuple, Union
 
 import torch
 
@@ -9,6 +9,8 @@ from .._library import lib
 from .gradients import Unit
 from .reducer import Reducer
 from .wrapping import SharesGroups
+
+Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
 
 
 class Travelling(Handle):
@@ -38,6 +40,39 @@ class HorovodAttributes(SharesGroups):
     """Attributes of Horovod's _DistributedOptimizer, for reading; they are made when they are asked for."""
 
     _reducer: Reducer
+    _groups: Groups
+    """As DistributedOptimizer() was given them."""
+
+    @property
+    def _num_groups(self) -> int:
+        """The number that was given; 0: none was, or lists."""
+        return self._groups if isinstance(self._groups, int) else 0
+
+    @property
+    def _p_to_group(self) -> Dict[torch.Tensor, Tuple[torch.Tensor, ...]]:
+        """With which other parameters each has its gradient travel; none where the program has asked for no groups."""
+        return {parameter: group for group in self._units() for parameter in group}
+
+    @property
+    def _group_counts(self) -> Dict[Tuple[torch.Tensor, ...], int]:
+        """For each group, how many gradients are there while it waits for others."""
+        return {
+            group: max(0, len(group) - unit.waiting) if unit.waiting > 0 else 0 for group, unit in self._units().items()
+        }
+
+    def _units(self) -> Dict[Tuple[torch.Tensor, ...], Unit]:
+        if self._groups is None:
+            return {}
+        return {tuple(each.parameter for each in unit.gradients): unit for unit in self._reducer.taking_part()}
+
+    @property
+    def _grad_accs(self) -> List[Any]:
+        """The nodes of autograd whose gradients travel when backward has added to them."""
+        watched = [gradient.parameter for gradient in self._reducer.gradients() if gradient.hook is not None]
+        with torch.enable_grad():
+            # A parameter that was frozen meanwhile has none.
+            made = [parameter.expand_as(parameter).grad_fn for parameter in watched if parameter.requires_grad]
+        return [node.next_functions[0][0] for node in made]
 
     @property
     def _parameter_names(self) -> Dict[torch.Tensor, str]:

@@ -39,9 +39,15 @@ class Int8(GradientExchange):
     def begin_epoch(self) -> None:
         self._errors, self._shapes = {}, {}
 
+    def _is_shortened(self, gradient: torch.Tensor) -> bool:
+        return gradient.numel() >= max(1, self._min_elements) and gradient.is_floating_point()
+
+    def opening(self, name: str, like: torch.Tensor) -> Optional[str]:
+        return f"{name}.parts" if self._is_shortened(like) else name
+
     @torch.no_grad()
     def reduce(self, name: str, gradient: torch.Tensor, terms: Terms) -> Exchange:
-        if gradient.numel() < max(1, self._min_elements) or not gradient.is_floating_point():
+        if not self._is_shortened(gradient):
             return (yield ops.allreduce_async(gradient, None, name, *terms[:3], process_set=terms.process_set))
         if self._shapes.get(name) != gradient.shape:
             self._shapes[name] = gradient.shape

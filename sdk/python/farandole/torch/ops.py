@@ -10,15 +10,16 @@ their order. If ranks disagree, each gets a ValueError that names two of them an
 EpochEnded: a worker has died or left.
 """
 
+import threading
 from numbers import Integral
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 
 from .. import _handles, _ops
 from .._handles import Handle, Place, at_once, told_streams
 from .._library import NOT_DIRECT, direct, failure, lib
-from .._operations import Operations, described_by
+from .._operations import Operations, described_by, share_memory
 from .._operations import barrier as barrier
 from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import NAMES, Adasum, Average, Sum, choose
@@ -43,15 +44,43 @@ if hasattr(torch, "float8_e5m2"):  # since torch 2.1
     _DTYPES[torch.float8_e4m3fn] = lib.FARANDOLE_F8E4M3
     _DTYPES[torch.float8_e5m2] = lib.FARANDOLE_F8E5M2
 
+
+def _mark_each(tensors: Sequence[torch.Tensor]) -> None:
+    for tensor in tensors:
+        torch.autograd.graph.increment_version(tensor)
+
+
+# Tells autograd that the library writes to these tensors, as torch's own operations in place do: a graph that has saved
+# one of them, or another tensor with its memory, then refuses to compute derivatives of what it has not seen. 0.1 us.
+mark_written: Callable[[Sequence[torch.Tensor]], None] = torch._C._increment_version
+try:
+    mark_written((torch.empty(0),))
+except TypeError:  # older versions take one tensor
+    mark_written = _mark_each
+
+
+# Submissions that go on after an exception out of allreduce_. Only handlers of signals raise there, in the main thread. A
+# list for each call would take 1 % of the time of a small one.
+_interrupted: List[int] = []
+
+_bytes_of = torch.Tensor.nbytes.__get__
+
 _allreduce = direct("allreduce")
 _allreduce_async = direct("allreduce_async")
 _grouped_allreduce = direct("grouped_allreduce")
+
+
+def require_shape(what: str, tensor: torch.Tensor) -> None:
+    """ValueError: it is a parameter of a lazy module, which has not seen its first input yet."""
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        raise ValueError(f"{what} has no shape before a forward pass of its lazy module: run one first")
 
 
 def check_tensor(tensor: Any) -> None:
     """ValueError if farandole cannot send it."""
     if not isinstance(tensor, torch.Tensor):
         raise ValueError(f"a torch.Tensor is needed, not a {type(tensor).__name__}")
+    require_shape(f"a {type(tensor).__name__}", tensor)
     if tensor.is_meta:
         raise ValueError("the tensor is on meta: it has no elements that could be sent")
     if tensor.is_nested:
@@ -110,6 +139,8 @@ class _TorchAdapter:
         return given  # contiguous() looks at it
 
     def accept_writable(self, given: Any) -> Any:
+        if isinstance(given, torch.Tensor):
+            mark_written((given,))
         return given
 
     def whole_numbers(self, splits: Any) -> Optional[List[int]]:
@@ -143,7 +174,6 @@ broadcast_async = operations.broadcast_async
 broadcast_async_ = operations.broadcast_async_
 grouped_allgather_async = operations.grouped_allgather_async
 grouped_allreduce_async = operations.grouped_allreduce_async
-grouped_allreduce_async_ = operations.grouped_allreduce_async_
 grouped_reducescatter_async = operations.grouped_reducescatter_async
 reducescatter_async = operations.reducescatter_async
 
@@ -159,8 +189,27 @@ def allreduce_(
 ) -> torch.Tensor:
     """Replaces `tensor` by postscale_factor * op over ranks (prescale_factor * tensor), and returns it. Reductions:
     see allreduce."""
-    op = Average if op is None and average is None else choose(op, average)
-    return allreduce_now(tensor, True, name, op, prescale_factor, postscale_factor, process_set)
+    # As allreduce_now, without what makes up for the time that the mark for autograd takes.
+    if average is not None or (op is not Sum and op is not Average):
+        op = choose(op, average)
+    try:
+        encoded = _ops.encode_name(name) if name else None
+        output = None if told_streams and _handles.has_stream() else tensor
+        group = process_set.process_set_id
+        code = _allreduce(tensor, output, _DTYPES, encoded, op, prescale_factor, postscale_factor, group, _interrupted)
+    except BaseException as error:
+        if threading.current_thread() is threading.main_thread():
+            _handles.rescue(_interrupted, tensor)
+            _interrupted.clear()
+        _ops.explain(error, prescale_factor, postscale_factor, process_set)
+        raise
+    if code == NOT_DIRECT:
+        call = (name, op, prescale_factor, postscale_factor, process_set)
+        tensor = at_once(_ops.allreduce, adapter, tensor, True, *call)
+    elif code:
+        raise failure(code)
+    mark_written((tensor,))
+    return tensor
 
 
 @described_by(Operations.allreduce_async)
@@ -201,7 +250,7 @@ def _submit(
     """Submits an allreduce, by the shortest way where these tensors can go it."""
     output = tensor if in_place else _empty_like(tensor)
     if output is None or (told_streams and _handles.has_stream()):
-        return _ops.allreduce(adapter, tensor, in_place, name, op, prescale, postscale, process_set)
+        return _submit_any(tensor, in_place, name, op, prescale, postscale, process_set)
     encoded = _ops.encode_name(name) if name else None
     submitted: List[int] = []
     _handles.sweep()
@@ -210,27 +259,35 @@ def _submit(
         group = group_of(process_set) if group is None else group
         code = _allreduce_async(tensor, output, _DTYPES, encoded, op, prescale, postscale, group, submitted)
         if code == 0:
+            if in_place:
+                mark_written((tensor,))
             return Handle.of_submitted(submitted, output if in_place else (tensor, output), output)
     except BaseException as error:
         _handles.rescue(submitted, (tensor, output))
         _ops.explain(error, prescale, postscale, process_set)
         raise
     if code is None:
-        return _ops.allreduce(adapter, tensor, in_place, name, op, prescale, postscale, process_set)
+        return _submit_any(tensor, in_place, name, op, prescale, postscale, process_set)
     raise failure(-code)
+
+
+def _submit_any(tensor: torch.Tensor, in_place: bool, *call: Any) -> Handle:
+    handle = _ops.allreduce(adapter, tensor, in_place, *call)
+    if in_place:
+        mark_written((tensor,))
+    return handle
 
 
 def allreduce_now(
     tensor: torch.Tensor,
-    in_place: bool,
     name: Optional[str],
     op: int,
     prescale: float,
     postscale: float,
     process_set: ProcessSet,
 ) -> torch.Tensor:
-    """allreduce_ or allreduce by the shortest way: one call of the library, and no handle of ours."""
-    output = tensor if in_place else _empty_like(tensor)
+    """allreduce by the shortest way: one call of the library, and no handle of ours."""
+    output = _empty_like(tensor)
     if told_streams and _handles.has_stream():
         output = None
     encoded = _ops.encode_name(name) if name else None
@@ -244,7 +301,7 @@ def allreduce_now(
         _ops.explain(error, prescale, postscale, process_set)
         raise
     if code == NOT_DIRECT:
-        return at_once(_ops.allreduce, adapter, tensor, in_place, name, op, prescale, postscale, process_set)
+        return at_once(_ops.allreduce, adapter, tensor, False, name, op, prescale, postscale, process_set)
     if code:
         raise failure(code)
     return output
@@ -254,8 +311,32 @@ def _empty_like(tensor: Any) -> Optional[torch.Tensor]:
     """Where a result goes by the shortest way. None: it is no tensor, or one that goes another way, which says why."""
     try:
         return torch.empty_like(tensor, requires_grad=False) if tensor.is_cpu else None
-    except (AttributeError, TypeError):
+    except (AttributeError, TypeError, ValueError):
         return None
+
+
+class _CopyingAdapter(_TorchAdapter):
+    """Of tensors that share memory: each travels from a copy, and the results are written in the order of the call."""
+
+    def contiguous(self, array: torch.Tensor, reduction: Optional[_ops.Reduction] = None) -> torch.Tensor:
+        made = super().contiguous(array, reduction)
+        return made.detach().clone() if made is array else made
+
+
+_copying = _CopyingAdapter()
+
+
+def _adapter_in_place(tensors: Sequence[Any]) -> _TorchAdapter:
+    """For a grouped call in place: two reductions that write the same memory at the same time would leave a mixture."""
+    if len(tensors) < 2:
+        return adapter
+    try:
+        # Those with gaps travel as copies anyway.
+        begins = list(map(torch.Tensor.data_ptr, tensors))
+        is_shared = share_memory(begins, list(map(_bytes_of, tensors)))
+    except (RuntimeError, TypeError):  # one has no memory; the call says so
+        return adapter
+    return _copying if is_shared else adapter
 
 
 def grouped_allreduce_now(
@@ -269,7 +350,8 @@ def grouped_allreduce_now(
 ) -> List[torch.Tensor]:
     """As allreduce_now, for several tensors."""
     inputs = _ops.listed(tensors)
-    is_direct = op != Adasum and not _handles.has_stream()
+    own_adapter = _adapter_in_place(inputs) if in_place else adapter
+    is_direct = op != Adasum and own_adapter is adapter and not _handles.has_stream()
     outputs = inputs
     if is_direct and not in_place:
         outputs = list(map(_empty_like, inputs))
@@ -287,9 +369,11 @@ def grouped_allreduce_now(
         raise
     if code == NOT_DIRECT:
         call = (name, op, prescale, postscale, process_set)
-        return at_once(_ops.grouped_allreduce, adapter, inputs, in_place, *call)
-    if code:
+        outputs = at_once(_ops.grouped_allreduce, own_adapter, inputs, in_place, *call)
+    elif code:
         raise failure(code)
+    if in_place:
+        mark_written(inputs)
     return outputs
 
 
@@ -302,10 +386,25 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> List[torch.Tensor]:
-    """As grouped_allreduce, in place; returns the list of tensors."""
+    """As grouped_allreduce, in place; returns the list of tensors. Memory that several share is reduced once."""
     return grouped_allreduce_now(
         tensors, True, name, choose(op, average), prescale_factor, postscale_factor, process_set
     )
+
+
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Handle:
+    """As grouped_allreduce_, but returns at once; neither read nor write the tensors until synchronize()."""
+    targets = [adapter.accept_writable(tensor) for tensor in _ops.listed(tensors)]
+    terms = (name, choose(op, average), prescale_factor, postscale_factor, process_set)
+    return _ops.grouped_allreduce(_adapter_in_place(targets), targets, True, *terms)
 
 
 class SparseHandle(Handle):
@@ -321,7 +420,7 @@ def sparse_allreduce_async(
     tensor: torch.Tensor, name: Optional[str], op: int = Average, process_set: ProcessSet = global_process_set
 ) -> SparseHandle:
     """Gathers the indices and values of the ranks' sparse tensors, whose numbers of values may differ, and returns at
-    once. The handle's output is their average or sum, a sparse tensor that is not coalesced.
+    once. The handle's output is their average or sum, a sparse tensor that is not coalesced (an average of integers is).
 
     ValueError: `tensor` is not a sparse COO tensor; `op` is neither Average nor Sum; ranks have different shapes.
     """
@@ -330,6 +429,8 @@ def sparse_allreduce_async(
     op = choose(op, None)
     if op not in (Average, Sum):
         raise ValueError(f"sparse tensors are averaged or summed; op={NAMES[op]} is for dense ones")
+    if op == Average and tensor.dtype is torch.bool:
+        raise ValueError("there is no average of bool; reduce with sum")
     group_of(process_set)
     shape, size = tensor.shape, process_set.size()
     found = tensor.detach()
@@ -340,9 +441,11 @@ def sparse_allreduce_async(
             if row[1:] != shapes[0, 1:].tolist():
                 first = shapes[0].tolist()
                 raise ValueError(f"{name}: rank {first[0]} has shape {first[1:]}, rank {row[0]} has shape {row[1:]}")
-        if op == Average:
-            values = values / size if values.is_floating_point() else values.div(size, rounding_mode="trunc")
-        return torch.sparse_coo_tensor(indices.t(), values, shape, check_invariants=False)
+        if op == Average and values.is_floating_point():
+            values = values / size
+        total = torch.sparse_coo_tensor(indices.t(), values, shape, check_invariants=False)
+        # Integers are truncated after all of an index are added up, as those of dense tensors.
+        return _truncated_average(total.coalesce(), size) if op == Average and not values.is_floating_point() else total
 
     # With the rank, for the sentence.
     row = torch.tensor([[lib.farandole_rank(), *shape]])
@@ -350,6 +453,11 @@ def sparse_allreduce_async(
     gathering = _ops.grouped_allgather(adapter, parts, name, process_set, combine, SparseHandle)
     assert isinstance(gathering, SparseHandle)
     return gathering
+
+
+def _truncated_average(total: torch.Tensor, size: int) -> torch.Tensor:
+    values = total.values().div(size, rounding_mode="trunc")
+    return torch.sparse_coo_tensor(total.indices(), values, total.shape, check_invariants=False)._coalesced_(True)
 
 
 def join(device: int = -1) -> int:

@@ -5,7 +5,7 @@ import operator
 import sys
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional, Tuple, Type
 
 import torch
 
@@ -16,13 +16,11 @@ from ..reduce_ops import NAMES, Adasum, Average, Sum, choose
 from .adasum import DistributedSteps
 from .compression import Compression
 from .exchange import GradientExchange, Settings
-from .gradients import Grouping, unnamed
-from .horovod_attributes import HorovodAttributes
+from .gradients import Grouping
+from .horovod_attributes import Groups, HorovodAttributes
 from .loss import reduce_loss
+from .parameter_names import Named, SpareNames, unnamed
 from .reducer import Reducer
-
-Named = List[Tuple[str, torch.Tensor]]
-Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
 
 
 class _Distributed(HorovodAttributes):
@@ -134,6 +132,11 @@ class _Distributed(HorovodAttributes):
         super().add_param_group(param_group)
         self._reducer.follow(self.param_groups)
 
+    def forget(self, parameters: Iterable[torch.Tensor]) -> None:
+        """As SharesGroups'."""
+        self._reducer.forget(parameters)
+        self._reducer.follow(self.param_groups)
+
 
 if TYPE_CHECKING:
 
@@ -178,15 +181,12 @@ def _check_optimizer(optimizer: Any) -> None:
 
 def _name_parameters(
     optimizer: torch.optim.Optimizer, named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]]
-) -> Named:
-    """Names for all parameters of the optimizer, in the order in which they were named."""
+) -> Tuple[Named, SpareNames]:
+    """Names for all parameters of the optimizer, in the order in which they were named; and those of others."""
     owned = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if named_parameters is None:
-        return [
-            (unnamed(i, j), parameter)
-            for i, group in enumerate(optimizer.param_groups)
-            for j, parameter in enumerate(group["params"])
-        ]
+        groups = enumerate(optimizer.param_groups)
+        return [(unnamed(i, j), each) for i, group in groups for j, each in enumerate(group["params"])], SpareNames()
     named = list(named_parameters) if hasattr(named_parameters, "__iter__") else [named_parameters]
     if any(not isinstance(entry, tuple) or len(entry) != 2 or not isinstance(entry[0], str) for entry in named):
         raise ValueError(
@@ -211,7 +211,8 @@ def _name_parameters(
         )
     ids = {id(parameter) for parameter in owned}
     first = {id(parameter): (name, parameter) for name, parameter in reversed(named) if id(parameter) in ids}
-    return [first[id(parameter)] for name, parameter in named if first.get(id(parameter), (None,))[0] == name]
+    mine = [first[id(parameter)] for name, parameter in named if first.get(id(parameter), (None,))[0] == name]
+    return mine, SpareNames(named)
 
 
 def _make_grouping(groups: Groups, named: Named) -> Optional[Grouping]:
@@ -275,7 +276,8 @@ def DistributedOptimizer(
     are combined (see adasum.py).
     gradient_predivide_factor: with Average, gradients are divided by it before, and the sum by size / it after.
     groups: parameters whose gradients travel as one: a list of lists of parameters, or a number of groups of
-    neighbours; num_groups is its older form. In the first step these gradients are reduced in step().
+    neighbours; num_groups is its older form. In the first step these gradients are reduced in step(). Sparse ones among
+    them travel by themselves.
     sparse_as_dense: makes sparse gradients dense. Else their indices and values travel, and they stay sparse; they can
     be averaged and summed only.
     process_set: whose ranks take part; all others keep their own gradients.
@@ -293,15 +295,16 @@ def DistributedOptimizer(
     if num_groups:
         warnings.warn("Parameter `num_groups` has been replaced by `groups`.", DeprecationWarning, stacklevel=2)
         groups = num_groups if groups is None else groups
-    named = _name_parameters(optimizer, named_parameters)
+    named, names = _name_parameters(optimizer, named_parameters)
     grouping = _make_grouping(groups, named)
     passes = _check_passes(backward_passes_per_step)
     compression = _check_compression(compression, op, grouping)
     distributed = _derive(optimizer, _Distributed if op != Adasum else DistributedSteps)
     distributed.op, distributed.process_set = op, process_set
     distributed.gradient_predivide_factor, distributed.sparse_as_dense = gradient_predivide_factor, sparse_as_dense
+    distributed._groups = groups
     if op == Adasum:
-        distributed.combine(named, compression)
+        distributed.combine(named, compression, passes, names)
         return distributed
     settings = Settings(
         compression,
@@ -312,7 +315,7 @@ def DistributedOptimizer(
         process_set,
         _options.gradient_arena() if gradient_arena is None else gradient_arena,
     )
-    distributed._reducer = Reducer(settings, passes)
+    distributed._reducer = Reducer(settings, passes, names)
     distributed._reducer.add(named, grouping)
     distributed._reducer.follow(distributed.param_groups)
     return distributed

@@ -70,6 +70,13 @@ class PowerSGD(GradientExchange):
         rank = min(self._rank, rows, columns)
         return rank if (rows + columns) * rank * self._min_ratio <= rows * columns else 0
 
+    def opening(self, name: str, like: torch.Tensor) -> Optional[str]:
+        if self._rank_of(like) == 0:
+            return name
+        if name not in self._agreed:
+            return f"{name}.steps"
+        return name if self._steps[name] < self._start_step else f"{name}.left"
+
     @torch.no_grad()
     def reduce(self, name: str, gradient: torch.Tensor, terms: Terms) -> Exchange:
         rank = self._rank_of(gradient)

@@ -2,47 +2,55 @@
 
 import contextlib
 import operator
-import warnings
 import weakref
 from types import GeneratorType
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import torch
 
-from .. import _epochs, _handles, _ops
+from .. import _epochs, _handles
 from .._library import failure, forked, lib
 from ..exceptions import EpochEnded, InvalidRequest
 from ..process_sets import group_of
-from ..reduce_ops import Average, Sum
 from . import backward_mark, gpus, ops
 from .compression import Compression
 from .exchange import GradientExchange, Settings, Terms
-from .gradient_arena import place_all
+from .gradient_arena import Places
 from .gradients import (
-    CHANGED,
+    ASKED,
+    TOO_MANY,
+    Changes,
     Gradient,
     Grouping,
     Taken,
     Unit,
+    alone,
     check_parameter,
-    explained,
-    in_memory_order,
-    name_unknown,
+    leave_frozen,
     weak_hook,
 )
-from .participation import Participation, parts_of
+from .ownership import Ownership
+from .parameter_names import SpareNames, explained
+from .participation import Participation, Question, names_operations, parts_of
+from .sending import begin
+from .shared_memory import SharedMemory
 
 
 class Reducer:
     """Owns the hooks of some parameters and the submissions of their gradients. One thread at a time."""
 
-    def __init__(self, settings: Settings, passes: int) -> None:
-        """`passes`: backward passes whose gradients are added up before they travel."""
+    def __init__(self, settings: Settings, passes: int, names: SpareNames) -> None:
+        """`passes`: backward passes whose gradients are added up before they travel. `names`: of parameters that may be
+        added."""
         self._units: List[Unit] = []
         self._grouping: Optional[Grouping] = None
         # Gradients stay here until step(): ranks have not agreed yet which of them travel together.
         self._holds = False
         self._participation = Participation(settings.process_set)
+        self._agreed: List[Unit] = []  # those that all ranks have
+        self._question: Optional[Question] = None  # of the next step
+        self._orders: Dict[str, Tuple[int, ...]] = {}  # in which gradients travel from the next step on
+        self._refused: List[Tuple[Unit, Exception]] = []  # as ranks have called different operations
         self.settings = settings
         self._terms = Terms(settings.op, settings.prescale, settings.postscale, settings.process_set)
         self._passes = passes
@@ -52,13 +60,15 @@ class Reducer:
         self._gradients: Dict[torch.Tensor, Gradient] = {}
         self._submitted = 0  # units that travel, or are held
         self._frozen: List[Gradient] = []  # those of frozen parameters that take part in this step
-        self._told = False  # that the program has changed a gradient that travels
+        self._changes = Changes()
         self.synchronized = False  # by synchronize(), for the step that follows
         self.backward = backward_mark.BackwardMark()
-        # Each call of add, and of these those whose gradients may get a place yet.
-        self._followed: List[torch.Tensor] = []  # the parameters of the optimizer's groups
-        self._added: List[List[Gradient]] = []
-        self._unplaced: List[List[Gradient]] = []
+        self._groups: Sequence[Dict[str, Any]] = ()  # the optimizer's
+        self._followed: List[torch.Tensor] = []  # their parameters
+        has_places = settings.gradient_arena and settings.compression is Compression.none
+        self._places = Places(has_places, settings.process_set)
+        self._shared = SharedMemory(settings)
+        self._names, self._ownership = names, Ownership(self, acts_in_backward=True)
         self.active = False
         group_of(settings.process_set)
         self.enter_epoch()
@@ -67,8 +77,12 @@ class Reducer:
     def enter_epoch(self) -> None:
         """Begins afresh, with the ranks of the present epoch."""
         settings = self.settings
+        is_member = bool(settings.process_set.included())
+        self._lacks_set = is_member and settings.process_set.process_set_id is None
         # Alone there is no rank to reduce with, and outside of the set nothing to do.
-        self.active = bool(settings.process_set.included()) and settings.process_set.size() > 1
+        self.active = is_member and not self._lacks_set and settings.process_set.size() > 1
+        self._begin_agreement()
+        self._ownership.settle()
         if self.active:
             self._call = (settings.op, settings.prescale, settings.postscale, group_of(settings.process_set), 0)
             if isinstance(settings.compression, GradientExchange):
@@ -82,17 +96,22 @@ class Reducer:
                     gradient.hook = None
                 self._watch(gradient)
             if self._grouping is not None:
-                self._form_units(self._grouping)
+                self._units = self._grouping.form_units(self._gradients.values())
                 self._holds = True
+
+    def _begin_agreement(self) -> None:
+        """Drops the agreement of the ranks: some have had no part in it."""
+        self._question, self._agreed, self._orders = None, [], {}
+        for gradient in self._gradients.values():
+            gradient.order = None
+        self._participation.note_change()
 
     def leave_epoch(self) -> None:
         """Drops gradients, which may be half reduced, or of a step that will not be finished."""
         self._reset()
         self.synchronized = False
         if self.active:
-            for gradient in self._gradients.values():
-                gradient.parameter.grad = gradient.place = None
-            self._unplaced = list(self._added)
+            self._places.drop()
 
     def add(self, named: Sequence[Tuple[str, torch.Tensor]], grouping: Optional[Grouping] = None) -> None:
         """Watches parameters from now on. `grouping`: which of them travel together. ValueError: a parameter of no
@@ -101,52 +120,79 @@ class Reducer:
             if self.active:
                 check_parameter(name, parameter)
             self._gradients[parameter] = Gradient(parameter, name, self._passes)
+        self._ownership.take(named)
         new = [self._gradients[parameter] for _, parameter in named]
-        self._units.extend(Unit([gradient], f"allreduce.{gradient.name}") for gradient in new)
+        self._units.extend(alone(new))
         if self.active:
             for gradient in new:
                 self._watch(gradient)
         if grouping is not None:
             self._grouping, self._holds = grouping, self.active
-            self._form_units(grouping)
+            self._units = grouping.form_units(self._gradients.values())
         if new:
-            self._added.append(new)
-            self._unplaced.append(new)
-            self._participation.begin()
-
-    def _form_units(self, grouping: Grouping) -> None:
-        """Makes the units of all gradients anew. Nothing travels."""
-        groups = grouping.split([gradient for gradient in self._gradients.values() if gradient.takes_part()])
-        grouped = {gradient for group in groups for gradient in group}
-        self._units = [Unit(group, f"allreduce.group.{group[0].name}") for group in groups]
-        self._units.extend(
-            Unit([gradient], f"allreduce.{gradient.name}")
-            for gradient in self._gradients.values()
-            if gradient not in grouped
-        )
+            self._places.add(new)
+            self._participation.note_change()
+            if self.active and not self._participation.is_open:
+                self._question = self._question or Question(self._agreed, self.settings)
+                for gradient in new:
+                    gradient.unit.waiting += 1  # for the answer
 
     def _agree(self) -> None:
         """Learns which parameters other ranks train, and what of their gradients only those know."""
         for gradient in self._gradients.values():
             self._watch(gradient)
+            if self._holds and not self.settings.sparse_as_dense and gradient.notice_sparse():
+                self._participation.note_change()
         merged = self._participation.agree(lambda: parts_of(self.gradients()))
+        self._orders = self._participation.orders
         if merged is not None:
             for gradient in self._gradients.values():
                 part = merged.get(gradient.name)
                 if part is not None:
                     gradient.is_awaited, gradient.sparse_dim = True, part.sparse_dim
             self._participation.note_change()
-            if self._holds and self._grouping is not None:
-                self._form_units(self._grouping)
+        if self._holds and self._grouping is not None:
+            self._units = self._grouping.form_units(self._gradients.values())
         self._holds = False
+        self._agreed = list(self._units)
 
     def follow(self, groups: Sequence[Dict[str, Any]]) -> None:
         """Adds those parameters of the optimizer's groups that it does not know; names go by their places there."""
         parameters = [parameter for group in groups for parameter in group["params"]]
         if len(parameters) == len(self._followed) and all(map(operator.is_, parameters, self._followed)):
             return
-        self.add(name_unknown(groups, self._gradients))
-        self._followed = parameters
+        self.add(self._names.name_unknown(groups, self._ownership.names(self._followed)))
+        self._groups, self._followed = groups, parameters
+
+    def give_up(self, parameters: Set[torch.Tensor]) -> None:
+        """Does not watch these any more. Drops what travels; all ranks ask in the next step."""
+        for gradient in (each for unit in self.travelling() for each in unit.gradients):
+            gradient.leave_memory()
+        self._reset()
+        self.backward.end()
+        gone = [self._gradients.pop(parameter) for parameter in list(self._gradients) if parameter in parameters]
+        for gradient in gone:
+            if gradient.hook is not None:
+                gradient.hook.remove()
+        self._places.remove(gone)
+        rest, grouping = self._gradients.values(), self._grouping
+        self._units = alone(rest) if grouping is None else grouping.form_units(rest)
+        self._holds = grouping is not None and self.active
+        self._begin_agreement()
+        self._participation.ask_again()
+
+    def forget(self, parameters: Iterable[torch.Tensor]) -> None:
+        """The optimizer does not have these any more, on any rank."""
+        self._ownership.forget(parameters)
+        self.give_up(set(parameters))
+
+    def begin_backward(self) -> None:
+        """In the first hook of a backward pass, or of several: looks for parameters that were added since the step, of
+        which other ranks are to hear before gradients travel."""
+        self.backward.begin()
+        if sum(len(group["params"]) for group in self._groups) != len(self._followed):
+            self.follow(self._groups)
+        self._shared.keep_back(self._followed, self._gradients.values())
 
     def _watch(self, gradient: Gradient) -> None:
         if gradient.hook is None and gradient.parameter.requires_grad:
@@ -185,6 +231,10 @@ class Reducer:
         """The units that travel now."""
         return [unit for unit in self._units if unit.is_sent()]
 
+    def taking_part(self) -> List[Unit]:
+        """The units that travel in each step."""
+        return [unit for unit in self._units if any(gradient.takes_part() for gradient in unit.gradients)]
+
     def send(self, parameter: torch.Tensor) -> Unit:
         """Has a gradient travel now, with those of its group, without further backward passes; returns what travels."""
         unit = self._gradients[parameter].unit
@@ -203,6 +253,8 @@ class Reducer:
         """Waits for what travels, and takes it before synchronize() does."""
         while self._collect(unit):
             pass
+        if unit.asks:
+            return
         unit.handle, unit.sent = Taken(), []
         for gradient in unit.gradients:
             gradient.sent = None
@@ -212,6 +264,7 @@ class Reducer:
         if isinstance(self.settings.compression, GradientExchange):
             self.settings.compression.begin_epoch()
         self._holds = self._grouping is not None and self.active and not self.outstanding()
+        self._begin_agreement()
 
     def outstanding(self) -> bool:
         """Whether gradients are travelling, or ready to."""
@@ -223,10 +276,7 @@ class Reducer:
             return
         left = gradient.passes_left - 1
         if left < 0:
-            raise AssertionError(
-                "Gradients were computed more than backward_passes_per_step times before call to step(). "
-                f"Increase backward_passes_per_step to accumulate gradients locally. (parameter {gradient.name})"
-            )
+            raise AssertionError(TOO_MANY.format(gradient.name))
         gradient.passes_left = left
         self.synchronized = False  # if it was for a step, that was left out
         if left == 0:
@@ -240,7 +290,7 @@ class Reducer:
             try:
                 self._submit(unit)
             except EpochEnded:
-                self._vacate()
+                self._places.vacate()
                 raise
             except InvalidRequest as error:
                 raise explained(error) from None
@@ -254,7 +304,8 @@ class Reducer:
             len(unit.gradients) > 1
             or self.settings.compression is not Compression.none
             or grad.layout is not torch.strided
-            or not (grad.is_contiguous() and unit.parameter.is_contiguous())
+            or gradient.order
+            or not grad.is_contiguous()
             or grad.is_neg()
             or not (grad.is_cpu or gpus.takes(grad, self._reduction))
         ):
@@ -280,115 +331,85 @@ class Reducer:
         self._submitted += 1
 
     def _submit_any(self, unit: Unit) -> None:
-        self._begin(unit)
+        if begin(unit, self.settings, self._terms):
+            self._participation.note_change()
         self._submitted += 1
         for gradient in unit.gradients:
             gradient.note()
-
-    def _begin(self, unit: Unit) -> None:
-        settings = self.settings
-        grad = unit.parameter.grad
-        if grad.layout is torch.sparse_coo and not settings.sparse_as_dense and len(unit.gradients) == 1:
-            # The factors are those of an average, and cancel out.
-            if unit.gradients[0].sparse_dim != grad.sparse_dim():
-                unit.gradients[0].sparse_dim = grad.sparse_dim()
-                self._participation.note_change()
-            unit.handle = ops.sparse_allreduce_async(grad, unit.name, settings.op, settings.process_set)
-            return
-        if isinstance(settings.compression, GradientExchange):
-            exchange = settings.compression.reduce(unit.name, self._dense(unit.gradients[0]), self._terms)
-            try:
-                unit.handle = next(exchange)
-            except StopIteration:
-                raise TypeError(f"{type(settings.compression).__name__}.reduce() has begun no operation") from None
-            unit.sent = exchange
-            return
-        unit.sent = [settings.compression.compress(self._dense(gradient)) for gradient in unit.gradients]
-        tensors = [
-            in_memory_order(tensor, gradient.parameter) for gradient, (tensor, _) in zip(unit.gradients, unit.sent)
-        ]
-        call = (unit.name, settings.op, settings.prescale, settings.postscale, settings.process_set)
-        if len(tensors) == 1:
-            unit.handle = _ops.allreduce(ops.adapter, tensors[0], True, *call)
-        else:
-            unit.handle = _ops.grouped_allreduce(ops.adapter, tensors, True, *call)
-
-    def _dense(self, gradient: Gradient) -> torch.Tensor:
-        grad = gradient.settled()
-        if grad.layout is not torch.strided:
-            if not self.settings.sparse_as_dense:
-                raise ValueError(
-                    f"the gradient of parameter {gradient.name} is sparse ({grad.layout}), and cannot travel in a group "
-                    "of gradients or in another layout than torch.sparse_coo; pass sparse_as_dense=True to "
-                    "DistributedOptimizer, or leave it out of `groups`"
-                )
-            grad = grad.to_dense()
-        return grad.resolve_neg()
 
     def synchronize(self) -> None:
         """Waits until all gradients are reduced; those that backward did not reach take part with what they have, or
         zero.
 
         All are submitted and waited for, also when one fails. Raises the first one's exception; the next step starts
-        afresh.
+        afresh. ValueError: the process set is not registered in this epoch.
         """
+        if self._lacks_set:
+            group_of(self.settings.process_set)
+            self.enter_epoch()
         if not self.active:
             return
+        self._ownership.require(self._followed)
         errors: List[Exception] = []
         try:
-            if self._participation.is_open:
-                try:
-                    self._agree()
-                except EpochEnded as error:
-                    errors.append(error)
-            for unit in self._units:
-                if not unit.number and unit.handle is None:
-                    self._complete(unit, errors)
-            left = self._units
-            if self._streams.are_used:
-                numbered = [unit for unit in left if unit.number]
-                with self._streams.waiting():
-                    for _ in self._streams.others():
-                        for unit in numbered:
-                            _handles.wait(unit.number)
-                    self._collect_all(numbered, errors)
-            while left:
-                left = self._collect_all(left, errors)
-            self._leave_frozen()
+            self._reduce_all(errors)
+            leave_frozen(self._frozen, self.settings)
         finally:
             self._reset()
         if any(isinstance(error, EpochEnded) for error in errors):
-            self._vacate()
+            self._places.vacate()
         if errors:
             raise explained(errors[0])
-        if self._unplaced:
-            self._place()
+        self._places.fill()
 
-    def _place(self) -> None:
-        """Moves gradients into an arena. All ranks are here after the first step of an epoch, and after that in which
-        parameters were added."""
-        wanted = self.settings.gradient_arena and self.settings.compression is Compression.none
-        later = []
-        for gradients in self._unplaced:
-            # The last layers' gradients come first, and lie side by side.
-            parameters = [gradient.parameter for gradient in reversed(gradients)]
-            name = f"gradients.{gradients[0].name[:400]}"
-            places = place_all(name, parameters, wanted, self.settings.process_set)
-            if places is None:
-                later.append(gradients)
-                continue
-            for gradient, place in zip(reversed(gradients), places):
-                gradient.place = place
-        self._unplaced = later
+    def _reduce_all(self, errors: List[Exception]) -> None:
+        """Adds to the errors."""
+        question, self._question = self._question, None
+        if self._participation.is_open:
+            question = None
+            try:
+                self._agree()
+            except EpochEnded as error:
+                errors.append(error)
+        known = self._units if question is None else question.ask(self._agreed)
+        self._exchange(known, errors)
+        if question is not None or self._refused:
+            try:
+                self._agree_and_go_on(question, set(known), errors)
+            except Exception as error:  # pylint: disable=broad-except; raised when all are collected
+                errors.append(error)
 
-    def _vacate(self) -> None:
-        """Moves gradients out of arenas, which serve one epoch: peers that were stopped may still write there. The
-        next epoch has its own."""
-        for gradient in self._gradients.values():
-            if gradient.place is not None:
-                gradient.place.vacate(gradient.parameter)
-                gradient.place = None
-        self._unplaced = list(self._added)
+    def _agree_and_go_on(self, question: Optional[Question], known: Set[Unit], errors: List[Exception]) -> None:
+        """Ranks have called different operations for a gradient, or have asked: all of them are here."""
+        refused, self._refused = self._refused, []
+        if question is not None and not question.is_answered() and not refused:
+            question.ask_of_next_step(self._participation)
+        self._agree()
+        for unit, _ in refused:
+            unit.forget()
+        gone = {unit for unit in self._units if unit not in known}.union(unit for unit, _ in refused)
+        left = [part for unit in self._units if unit in gone for part in unit.split()]
+        self._units = [*(unit for unit in self._units if unit not in gone), *left]
+        self._agreed = list(self._units)
+        self._exchange(left, errors)
+        errors.extend(error for _, error in self._refused)
+
+    def _exchange(self, units: Sequence[Unit], errors: List[Exception]) -> None:
+        """Submits what the hooks have not, and waits for all. Adds to the errors, and to what was refused."""
+        late = [unit for unit in units if not unit.number and unit.handle is None]
+        if late:
+            self._shared.part(late, units, self.take, errors)
+        for unit in late:
+            self._complete(unit, errors)
+        if self._streams.are_used:
+            numbered = [unit for unit in units if unit.number]
+            with self._streams.waiting():
+                for _ in self._streams.others():
+                    for unit in numbered:
+                        _handles.wait(unit.number)
+                self._collect_all(numbered, errors)
+        while units:
+            units = self._collect_all(units, errors)
 
     def _complete(self, unit: Unit, errors: List[Exception]) -> None:
         """Submits what the hooks have not, if any rank has ever trained it: one may do so now. Adds to the errors."""
@@ -406,13 +427,6 @@ class Reducer:
         except Exception as error:  # pylint: disable=broad-except; raised when all are collected
             errors.append(error)
 
-    def _leave_frozen(self) -> None:
-        """A parameter that all ranks have frozen stays as it is, as in one process. Not all reductions tell."""
-        settings = self.settings
-        if settings.op in (Average, Sum) and not isinstance(settings.compression, GradientExchange):
-            for gradient in self._frozen:
-                gradient.leave_frozen()
-
     def _collect_all(self, units: Sequence[Unit], errors: List[Exception]) -> List[Unit]:
         """Those of which more is to follow. Adds to the errors."""
         going_on = []
@@ -420,8 +434,13 @@ class Reducer:
             try:
                 if self._collect(unit):
                     going_on.append(unit)
+                elif unit.asks:
+                    self._refused.append((unit, ASKED))
             except Exception as failed:  # pylint: disable=broad-except; raised when all are collected
-                errors.append(failed)
+                if names_operations(failed):
+                    self._refused.append((unit, failed))
+                else:
+                    errors.append(failed)
         return going_on
 
     def _collect(self, unit: Unit, is_wanted: bool = True) -> bool:
@@ -436,13 +455,13 @@ class Reducer:
                 raise
             if gradient.sent._version != gradient.version or unit.parameter.grad is not gradient.sent:
                 if gradient.was_changed():
-                    self._restore(gradient, is_wanted)
+                    self._changes.undo(gradient, is_wanted)
         elif unit.handle is not None:
             # Looked at before the wait: the wait itself changes a device's gradient that went by the host's memory.
             changed = [gradient for gradient in unit.gradients if gradient.was_changed()]
             output = unit.handle.synchronize()
             for gradient in changed:
-                self._restore(gradient, is_wanted)
+                self._changes.undo(gradient, is_wanted)
             if isinstance(unit.sent, GeneratorType):
                 try:
                     unit.handle = unit.sent.send(output)
@@ -450,47 +469,24 @@ class Reducer:
                 except StopIteration as result:
                     output = result.value
             if is_wanted:
-                self._take(unit, output)
+                unit.deliver(output, self.settings.compression)
         return False
-
-    def _take(self, unit: Unit, output: Any) -> None:
-        """Gives the parameters the gradients that were sent as copies."""
-        if isinstance(unit.sent, GeneratorType):
-            self._deliver(unit.parameter, output)
-        elif isinstance(unit.handle, ops.SparseHandle):
-            unit.parameter.grad = output
-        else:
-            for gradient, (tensor, context) in zip(unit.gradients, unit.sent):
-                if tensor is not gradient.parameter.grad:
-                    self._deliver(gradient.parameter, self.settings.compression.decompress(tensor, context))
-
-    def _restore(self, gradient: Gradient, is_wanted: bool) -> None:
-        """Gives the parameter the gradient that has travelled, which the program has changed or replaced meanwhile."""
-        if not is_wanted:
-            return
-        gradient.parameter.grad = gradient.sent
-        if not self._told:
-            self._told = True
-            warnings.warn(CHANGED.format(gradient.name), RuntimeWarning, stacklevel=6)
-
-    @staticmethod
-    def _deliver(parameter: torch.Tensor, reduced: torch.Tensor) -> None:
-        grad = parameter.grad
-        if grad.layout is torch.sparse_coo:
-            # The optimizer may need it sparse: SparseAdam takes no other.
-            parameter.grad = reduced.to_sparse(grad.sparse_dim())
-        else:
-            grad.copy_(reduced)
 
     def _reset(self) -> None:
         """Ready for the next step. A unit that still travels, because its wait was interrupted, keeps its memory."""
         self._submitted = 0
+        self._shared.join()
         self._frozen.clear()
+        self._refused.clear()
+        if self._orders:
+            for gradient in self._gradients.values():
+                gradient.order = self._orders.get(gradient.name, ())
+            self._orders = {}
         self._streams.clear()
         for unit in self._units:
             if unit.number:
                 _handles.keep(unit.number, unit.gradients[0].sent)
-            unit.number, unit.handle, unit.sent = 0, None, None
+            unit.forget()
             unit.waiting = len(unit.gradients)
             for gradient in unit.gradients:
                 gradient.passes_left, gradient.sent = self._passes, None

@@ -32,7 +32,7 @@ class ReplicasDiffer(RuntimeError):
 
 def _hash(tensor: torch.Tensor, weights: Dict[torch.device, torch.Tensor]) -> torch.Tensor:
     """A hash of 64 bits of the tensor's bits, computed where it is. Arithmetic wraps round."""
-    flat = tensor.detach()
+    flat = tensor.detach().resolve_conj().resolve_neg()
     flat = (torch.view_as_real(flat) if flat.is_complex() else flat).contiguous().view(-1)
     if flat.dtype is torch.bool:
         flat = flat.to(torch.int8)
@@ -54,6 +54,12 @@ def _named(parameters: Union[Dict[str, Any], Iterable[Any]]) -> Named:
         if not (isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[1], torch.Tensor)):
             raise ValueError(
                 f"a replica check takes pairs of a name and a tensor, as of named_parameters(), not {entry!r}"
+            )
+        name, tensor = entry
+        if tensor.is_meta or tensor.is_nested or tensor.layout is not torch.strided or tensor.is_quantized:
+            kind = f"{'quantized ' if tensor.is_quantized else ''}{tensor.layout}, on {tensor.device}"
+            raise ValueError(
+                f"a replica check takes dense tensors with elements; {name} is none ({kind}): leave it out"
             )
     return named
 

@@ -11,7 +11,7 @@ from ..objects import broadcast_object
 from ..process_sets import ProcessSet, global_process_set
 from . import ops
 from .tensor_stream import broadcast_all, describe
-from .wrapping import keeping_groups
+from .wrapping import SharesGroups, keeping_groups
 
 
 def broadcast_parameters(
@@ -35,6 +35,8 @@ def broadcast_parameters(
                 f"it got {_describe(entry)}; use broadcast_object for what is no tensor"
             )
     given = sorted(((str(name), tensor) for name, tensor in named if tensor is not None), key=lambda entry: entry[0])
+    for name, tensor in given:
+        ops.require_shape(f"parameter {name}", tensor)
     root_rank = _ops.root_for(root_rank)
     expect_agreement("broadcast_parameters", [("root_rank", root_rank), *describe(given)], process_set)
     broadcast_all("broadcast_parameters", [tensor for _, tensor in given], root_rank, process_set)
@@ -103,15 +105,20 @@ def broadcast_optimizer_state(
 
     The other ranks need no state of their own, or may have another one; it is replaced. Where the root has no state yet,
     gradients that are not there become zero, as Horovod's programs expect; not sparse ones, which are those of SparseAdam
-    and of the sparse embeddings of `model`. ValueError: ranks have other numbers of parameter groups, or of parameters in
-    them; they are named.
+    and of the sparse embeddings of `model`. ValueError: ranks have optimizers of other classes, or other numbers of
+    parameter groups or of parameters in them; they are named.
     """
     if not hasattr(optimizer, "param_groups"):
         raise ValueError(f"broadcast_optimizer_state needs an optimizer, not {optimizer!r}")
     root_rank = _ops.root_for(root_rank)
     root = rank() == root_rank
     groups = [len(group["params"]) for group in optimizer.param_groups]
-    facts = [("root_rank", root_rank), ("param_groups", f"{len(groups)} groups of {groups} parameters")]
+    kind = type(optimizer).__name__
+    facts = [
+        ("root_rank", root_rank),
+        ("optimizer", kind),
+        ("param_groups", f"{len(groups)} groups of {groups} parameters"),
+    ]
     expect_agreement("broadcast_optimizer_state", facts, process_set)
     sent: List[torch.Tensor] = []
     skeleton = _take_tensors(optimizer.state_dict(), sent) if root else None
@@ -146,6 +153,22 @@ def load_exactly(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> Non
     for number, parameter in zip(numbers, parameters):
         if number in state["state"] and parameter in optimizer.state:
             optimizer.state[parameter] = _as_saved(optimizer.state[parameter], state["state"][number])
+
+
+def take_away_groups(optimizer: torch.optim.Optimizer, count: int) -> None:
+    """Leaves an optimizer its first `count` groups. All ranks do so; a DistributedOptimizer reduces the gradients of the
+    others no more."""
+    if isinstance(optimizer, SharesGroups):
+        optimizer.share_groups()
+    gone = optimizer.param_groups[count:]
+    if not gone:
+        return
+    del optimizer.param_groups[count:]
+    parameters = [parameter for group in gone for parameter in group["params"]]
+    for parameter in parameters:
+        optimizer.state.pop(parameter, None)
+    if isinstance(optimizer, SharesGroups):
+        optimizer.forget(parameters)
 
 
 def _as_saved(loaded: Any, saved: Any) -> Any:

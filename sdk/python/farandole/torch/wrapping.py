@@ -1,7 +1,7 @@
 """Optimizers that are made of others: they refuse to be copied, and share the groups and the state with the other one."""
 
 import contextlib
-from typing import Any, Dict, Iterator, NoReturn
+from typing import Any, Dict, Iterable, Iterator, NoReturn
 
 import torch
 
@@ -50,6 +50,19 @@ class SharesGroups(NotCopied):
         """As the optimizer's."""
         with keeping_groups(self):  # type: ignore[arg-type]
             return super().load_state_dict(*arguments, **options)  # type: ignore[misc]
+
+    def forget(self, parameters: Iterable[torch.Tensor]) -> None:
+        """These are in none of the groups any more, on any rank."""
+
+    def zero_grad(self, *arguments: Any, **options: Any) -> None:
+        """As the optimizer's."""
+        self.share_groups()
+        super().zero_grad(*arguments, **options)  # type: ignore[misc]
+
+    def state_dict(self, *arguments: Any, **options: Any) -> Any:
+        """As the optimizer's."""
+        self.share_groups()
+        return super().state_dict(*arguments, **options)  # type: ignore[misc]
 
     def share_groups(self) -> None:
         """Gives groups and state that one of the two has loaded, or was given, to the other."""

@@ -6,9 +6,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Type
 import torch
 
 from ...elastic import ObjectState
+from ...exceptions import InvalidRequest
 from ...objects import broadcast_object
 from .. import gpus
-from ..state import broadcast_optimizer_state, broadcast_parameters, load_exactly
+from ..state import broadcast_optimizer_state, broadcast_parameters, load_exactly, take_away_groups
 from .sampler import ElasticSampler
 
 
@@ -98,11 +99,19 @@ class OptimizerStateHandler(_StateDictKeeper):
     """Of a torch.optim.Optimizer, a DistributedOptimizer too."""
 
     def restore(self) -> None:
+        take_away_groups(self.value, len(self._saved["param_groups"]))
         # In the memory of the tensors that are there: it goes on with the very tensors that it loads.
         load_exactly(self.value, _snapshot(self._saved, self.value.state_dict()))
 
     def sync(self) -> None:
-        broadcast_optimizer_state(self.value, self.root_rank)
+        try:
+            broadcast_optimizer_state(self.value, self.root_rank)
+        except InvalidRequest as error:
+            if ".param_groups: " not in str(error):
+                raise
+            raise InvalidRequest(
+                f"{error} (a worker that joins adds its groups in sync_from, before the state comes: docs/elastic.md)"
+            ) from None
 
 
 class SchedulerStateHandler(_StateDictKeeper):

@@ -8,6 +8,7 @@
 namespace farandole::tensorflow {
 namespace {
 
+constexpr int kUnknown = 2;  // a TF_Code
 constexpr int kInt32 = 3;
 constexpr int kInt64 = 9;
 
@@ -41,9 +42,14 @@ std::vector<int64_t> ShapeOf(const TF_Tensor* tensor) {
   return shape;
 }
 
+// Farandole's gradient exchange marks by such a shape which gradients travel: 0, their number, and a digest.
+bool IsMark(const std::vector<int64_t>& shape) { return shape.size() == 3 && shape[0] == 0 && shape[2] > 0; }
+
 int32_t CountOf(const std::vector<int64_t>& shape) { return static_cast<int32_t>(shape.size()); }
 
 }  // namespace
+
+int TensorFlowCodeOf(int code) { return code == FARANDOLE_ABORTED || code == FARANDOLE_UNAVAILABLE ? kUnknown : code; }
 
 Call::Call(const Terms* terms, TF_OpKernelContext* context, std::function<void()> done)
     : terms_(*terms), context_(context), done_(std::move(done)), status_(Tf().TF_NewStatus()) {}
@@ -174,7 +180,14 @@ bool Call::DeliverResults() {
 
 void Call::Deliver() {
   if (!DeliverResults()) {
-    Tf().TF_SetStatus(status_, code(), message().c_str());
+    std::string told = message();
+    if (code() == FARANDOLE_FAILED_PRECONDITION && !tensors_.empty() && IsMark(tensors_[0].shape)) {
+      told +=
+          "; such a shape is the number and a digest of the variables whose gradients a rank has: train and freeze the "
+          "same "
+          "variables on all ranks, and where a rank has no gradient of one, give zeros";
+    }
+    Tf().TF_SetStatus(status_, TensorFlowCodeOf(code()), told.c_str());
     Tf().TF_OpKernelContext_Failure(context_, status_);
   }
   Release();

@@ -14,6 +14,10 @@ using adapter::Op;
 using adapter::Terms;
 using adapter::Worker;
 
+// TensorFlow's code of a failure with one of ours. A MonitoredTrainingSession takes ABORTED and UNAVAILABLE for a
+// worker that comes back, and makes new sessions for ever: the end of an epoch is UNKNOWN, as with Horovod.
+int TensorFlowCodeOf(int code);
+
 // One run of a collective op's kernel: from its inputs to the `done` that TensorFlow waits for.
 class Call : public adapter::Call {
  public:

@@ -93,7 +93,7 @@ void ComputeNumber(void* attributes, TF_OpKernelContext* context) {
   const auto& given = *static_cast<const NumberAttributes*>(attributes);
   const int number = ReadNumber(given.which, given.group);
   if (number < 0) {
-    Tf().TF_SetStatus(status, -number, NumberError());
+    Tf().TF_SetStatus(status, TensorFlowCodeOf(-number), NumberError());
     Tf().TF_OpKernelContext_Failure(context, status);
   } else {
     constexpr int kInt32 = 3;

@@ -28,11 +28,12 @@ ALL = (
     "jax_checks.training",
     "jax_checks.errors",
     "jax_checks.joined",
+    "jax_checks.presence",
 )
 # How ranks may be connected, and the modules whose checks `make test` runs so; with --all-setups all of them run in each.
 SETUPS: Dict[Setup, List[str]] = {
     Setup(1): ["jax_checks.ops", "jax_checks.programs"],
-    Setup(2): ["jax_checks.derivatives", "jax_checks.errors", "jax_checks.training"],
+    Setup(2): ["jax_checks.derivatives", "jax_checks.errors", "jax_checks.training", "jax_checks.presence"],
     Setup(3): ["jax_checks.ops", "jax_checks.joined"],
     Setup(4): ["jax_checks.programs"],
     Setup(2, hosts=2, transport="tcp"): ["jax_checks.ops", "jax_checks.errors"],

@@ -31,6 +31,22 @@ except hvd.EpochEnded as error:
     print(f"told outside: {error}", flush=True)
 """
 
+AGAIN = """
+import os
+import farandole.jax as hvd
+import jax
+import jax.numpy as jnp
+
+mine = int(os.environ["FARANDOLE_LAUNCH_INDEX"])
+everyone = jax.jit(lambda x: hvd.allgather(x))
+hvd.init([mine])
+assert everyone(jnp.ones(1)).shape == (1,)
+hvd.shutdown()
+hvd.init()
+assert everyone(jnp.ones(1)).shape == (2,), "the program of a job of one"
+print("good", flush=True)
+"""
+
 ELASTIC = """
 import os, signal
 import farandole.jax as hvd
@@ -121,3 +137,8 @@ def test_an_example_trains_to_the_parameters_of_one_process(name: str, tmp_path:
         found.append(list(numpy.load(saved).values()))
     for one, two in zip(*found):
         numpy.testing.assert_allclose(one, two, atol=1e-4)
+
+
+def test_programs_are_compiled_again_for_the_ranks_of_the_next_init(tmp_path: pathlib.Path) -> None:
+    output = run(tmp_path, AGAIN)
+    assert output.count("good") == 2, output

@@ -15,7 +15,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import harness  # noqa: E402
 
-MODULES = ("keras_checks.training", "keras_checks.callbacks")
+MODULES = (
+    "keras_checks.training",
+    "keras_checks.callbacks",
+    "keras_checks.presence",
+    "keras_checks.settings",
+    "keras_checks.own_loops",
+)
 SETUPS = {
     "tensorflow": {"KERAS_BACKEND": "tensorflow"},
     "jax": {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},

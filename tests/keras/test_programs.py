@@ -62,6 +62,12 @@ def test_a_program_for_horovods_keras_runs_with_keras_3(tmp_path: pathlib.Path) 
     assert output.count("ends with 2 values") == 2 and (tmp_path / "checkpoint-2.keras").exists(), output
 
 
+def test_documented_checkpoints_have_the_weights(tmp_path: pathlib.Path) -> None:
+    page = harness.ROOT / "docs" / "checkpoints.md"
+    output = run(tmp_path, "tensorflow", ["-np", "2"], PROGRAMS / "documented_checkpoints.py", page)
+    assert output.count("Keras has its weights") == 1 and output.count("TensorFlow has its weights") == 1, output
+
+
 @pytest.fixture(scope="module", name="alone")
 def trained_alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder with a model, `initial.keras`, and what one process makes of it with the whole batch, `alone.keras`."""

@@ -26,12 +26,23 @@ BASIC = (
     "tensorflow_checks.joined",
 )
 # Once with several ranks is enough.
-MORE = ("tensorflow_checks.passes", "tensorflow_checks.options", "tensorflow_checks.derivatives")
+MORE = (
+    "tensorflow_checks.passes",
+    "tensorflow_checks.options",
+    "tensorflow_checks.derivatives",
+    "tensorflow_checks.presence",
+    "tensorflow_checks.same_variables",
+)
 ALL = (*BASIC, *MORE)
 # How ranks may be connected, and the modules whose checks `make test` runs so; with --all-setups all of them run in each.
 SETUPS: Dict[Setup, Sequence[str]] = {
     Setup(1): (*BASIC, "tensorflow_checks.passes"),
-    Setup(2): (*BASIC, "tensorflow_checks.passes"),
+    Setup(2): (
+        *BASIC,
+        "tensorflow_checks.passes",
+        "tensorflow_checks.presence",
+        "tensorflow_checks.same_variables",
+    ),
     Setup(3): (*BASIC, "tensorflow_checks.options", "tensorflow_checks.derivatives"),
     Setup(4): ("tensorflow_checks.ops",),
     Setup(2, hosts=2, transport="tcp"): ("tensorflow_checks.ops", "tensorflow_checks.graphs"),

@@ -48,6 +48,22 @@ def leave_and_join() -> None:
     sweep()
 
 
+def begin() -> None:
+    """After init(): what has outlived an earlier shutdown() is made anew. Not collective. Raises the first one's exception
+    when all have been told."""
+    followers = list(_followers)
+    for follower in followers:
+        follower.leave_epoch()
+    errors: List[Exception] = []
+    for follower in followers:
+        try:
+            follower.enter_epoch()
+        except Exception as error:  # pylint: disable=broad-except; raised when all have been told
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
 def enter() -> None:
     """Makes anew, in an epoch that was just joined, what lasts. EpochEnded: it has ended meanwhile."""
     process_sets.enter_epoch(_forgotten)

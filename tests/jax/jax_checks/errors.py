@@ -3,6 +3,7 @@
 import farandole.jax as hvd
 import jax
 import jax.numpy as jnp
+import numpy
 from harness import Checks, expect_error
 
 check = Checks()
@@ -107,6 +108,28 @@ def rows_that_differ_in_a_program_are_told() -> None:
         jax.errors.JaxRuntimeError, lambda: program(mine).block_until_ready(), "rows", "2", "3", "outside of jit"
     )
     expect_error(ValueError, lambda: jax.grad(lambda x: hvd.allgather(x).sum())(mine), "equally many rows")
+    goes_on()
+
+
+@check
+def arrays_that_cannot_be_sent_are_refused_by_the_names_of_their_types() -> None:
+    """In a program when it is traced, on the rank that has one."""
+    swapped, structured = numpy.arange(3).astype(">f4"), numpy.zeros(3, [("a", "f4")])
+    for given, words in (
+        (swapped, "another machine's order of bytes"),
+        (structured, "no such element type"),
+        (numpy.array(["a"]), "no such element type"),
+        (numpy.array([None]), "no such element type"),
+    ):
+        for call in (hvd.allreduce, hvd.allgather, lambda array: hvd.broadcast(array, 0)):
+            expect_error(ValueError, lambda: call(given), words)  # noqa: B023
+    for kind in ("complex64", "int4"):
+        array = jnp.ones(2, kind)
+        for call in (hvd.allreduce, hvd.allgather, lambda array: hvd.broadcast(array, 0)):
+            expect_error(ValueError, lambda: call(array), f"an array of {kind} cannot be sent")  # noqa: B023
+            expect_error(ValueError, lambda: jax.jit(call)(array), f"an array of {kind} cannot be sent")  # noqa: B023
+    for kind in ("bool", "int8", "uint8", "uint16", "uint32", "bfloat16", "float8_e5m2", "float8_e4m3fn"):
+        assert jax.jit(lambda x: hvd.allgather(x))(jnp.ones(2, kind)).dtype == kind
     goes_on()
 
 

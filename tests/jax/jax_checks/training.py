@@ -68,6 +68,64 @@ def an_optimizer_trains_to_the_parameters_of_one_process(kind: str) -> None:
     assert_equal_on_all_ranks(found)
 
 
+def plateau(learning_rate: float) -> Any:
+    scaled = optax.contrib.reduce_on_plateau(factor=0.5, patience=1, cooldown=0, rtol=0.02)
+    return optax.chain(optax.adam(learning_rate), scaled)
+
+
+def own_scale() -> Any:
+    """An optimizer that looks at `value`, and at the gradients that it is given by name."""
+
+    def update(updates: Any, state: Any, params: Any = None, *, value: Any, grad: Any, **_extra: Any) -> Any:
+        del params, updates
+        return jax.tree.map(lambda each: -0.05 * jnp.tanh(value) * each, grad), state
+
+    return optax.GradientTransformationExtraArgs(lambda _params: optax.EmptyState(), update)
+
+
+DECIDES = {
+    "plateau": lambda: plateau(0.3),
+    "polyak": lambda: optax.polyak_sgd(0.1),
+    "own": own_scale,
+    "lbfgs": lambda: optax.chain(optax.lbfgs(linesearch=None), optax.scale(0.05)),
+}
+
+
+@check.each(*((kind, how) for kind in DECIDES for how in ("compiled", "eager")))
+def an_optimizer_may_decide_by_the_loss(kind: str, how: str) -> None:
+    """It gets that of all ranks. Horovod has no JAX."""
+
+    def run(optimizer: Any, *data: jax.Array) -> Any:
+        def step(params: Any, state: Any) -> Any:
+            value, gradients = jax.value_and_grad(loss_of)(params, *data)
+            updates, state = optimizer.update(gradients, state, params, value=value, grad=gradients)
+            return optax.apply_updates(params, updates), state
+
+        stepped = jax.jit(step) if how == "compiled" else step
+        params = first_parameters(0)
+        state = optimizer.init(params)
+        for _ in range(15 if how == "compiled" else 5):
+            params, state = stepped(params, state)
+        return params
+
+    inputs, targets = batch()
+    wanted = run(optax.with_extra_args_support(DECIDES[kind]()), inputs, targets)
+    found = run(hvd.DistributedOptimizer(DECIDES[kind]()), share(inputs), share(targets))
+    assert_equal_on_all_ranks(found)
+    assert_close(found, wanted, 1e-7)
+
+
+@check.each(1, 2)
+def a_search_by_the_loss_of_one_rank_is_refused(passes: int) -> None:
+    optimizer = hvd.DistributedOptimizer(optax.lbfgs(), backward_passes_per_step=passes)
+    params = first_parameters(0)
+    data = tuple(map(share, batch()))
+    value, gradients = jax.value_and_grad(loss_of)(params, *data)
+    state = optimizer.init(params)
+    terms = {"value": value, "grad": gradients, "value_fn": lambda other: loss_of(other, *data)}
+    expect_error(ValueError, lambda: optimizer.update(gradients, state, params, **terms), "value_fn", "linesearch=None")
+
+
 @check
 def the_other_ways_train_to_them_as_well() -> None:
     inputs, targets = batch()

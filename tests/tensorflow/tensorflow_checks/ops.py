@@ -1,5 +1,7 @@
 """The operations, eager and in tf.function."""
 
+import math
+import pickle
 from typing import Any, Callable, List
 
 import farandole.tensorflow as hvd
@@ -59,8 +61,35 @@ def factors_have_the_precision_of_a_double() -> None:
 
 @check
 def a_type_that_cannot_travel_is_named() -> None:
-    expect_error(tf.errors.InvalidArgumentError, lambda: hvd.allreduce(tf.constant(["a"]), op=hvd.Sum), "element type")
-    expect_error(tf.errors.InvalidArgumentError, lambda: hvd.allreduce(tf.ones([2], tf.complex64)), "element type")
+    """Outside of a function and while it is traced, compiled or not."""
+    for given in (tf.constant(["a"]), tf.ones([2], tf.complex64), tf.constant([1], tf.uint32)):
+        words = f"a tensor of {given.dtype.name} cannot be sent: farandole has no such element type"
+        for call in (hvd.allreduce, hvd.allgather, hvd.alltoall, lambda tensor: hvd.broadcast(tensor, 0)):
+            for way in (call, tf.function(call), tf.function(call, jit_compile=given.dtype != tf.string)):
+                expect_error(ValueError, lambda: way(given), words)  # noqa: B023
+        expect_error(tf.errors.InvalidArgumentError, lambda: hvd.allreduce(given), words)  # noqa: B023
+
+
+@check
+def errors_outside_of_functions_are_those_of_the_other_modules_too() -> None:
+    wrong = tf.zeros([hvd.rank() + 1])
+    calls = [lambda: hvd.broadcast(tf.zeros([2]), hvd.size()), lambda: hvd.allreduce(wrong, prescale_factor=math.nan)]
+    kinds = [tf.errors.InvalidArgumentError] * 2
+    if hvd.size() > 1:
+        calls += [
+            lambda: hvd.allreduce(wrong, name="grad/0"),
+            lambda: hvd.grouped_reducescatter([wrong], name="grad/1"),
+        ]
+        kinds += [tf.errors.FailedPreconditionError] * 2
+    for call, kind in zip(calls, kinds):
+        for wanted in (kind, ValueError, RuntimeError):
+            try:
+                call()
+            except wanted as error:
+                assert "{{" not in str(error) and "[Op:" not in str(error), error
+                assert type(pickle.loads(pickle.dumps(error))) is type(error)
+            else:
+                raise AssertionError(f"no {wanted}")
 
 
 @check

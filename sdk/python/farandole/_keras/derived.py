@@ -5,7 +5,10 @@ saves of it is what it would save without Farandole, and loads where there is no
 """
 
 import contextlib
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Protocol, Sequence
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NoReturn, Protocol, Sequence, Tuple
+
+from .order import Arranged, Order
+from .settings import made_anew
 
 
 class Exchange(Protocol):
@@ -15,9 +18,15 @@ class Exchange(Protocol):
         """Variables that each rank has for itself: their gradients are not reduced."""
 
     def run(
-        self, optimizer: Any, gradients: List[Any], variables: Sequence[Any], step: Callable[[List[Any]], Any]
+        self,
+        optimizer: Any,
+        gradients: List[Any],
+        variables: Sequence[Any],
+        step: Callable[[List[Any]], Any],
+        listed: Sequence[int],
     ) -> Any:
-        """Calls `step` with the gradients of all ranks; nothing where they are to be added to those of a later call."""
+        """Calls `step` with the gradients of all ranks; nothing where they are to be added to those of a later call.
+        `variables`: all of the optimizer's; `listed`: the places of those that this call gives, as Arranged's."""
 
     def run_stateless(
         self,
@@ -36,6 +45,7 @@ class Wrapping:
     def __init__(self, base: Any, exchange: Exchange) -> None:
         self.base = base
         self.exchange = exchange
+        self.order = Order()
         self.local_layers: List[Any] = []
         self.is_within = False
         """Whether its step is running: what calls the optimizer then has the gradients of all ranks."""
@@ -85,6 +95,7 @@ def _class_for(base: Any, methods: Dict[str, Any]) -> Any:
     members = {
         **methods,
         "register_local_var": _register_local_var,
+        "__reduce_ex__": _refuse_copies,
         "__module__": base.__module__,
         "__class__": property(lambda _self: base),
     }
@@ -96,7 +107,7 @@ def derive(optimizer: Any, exchange: Exchange, methods: Dict[str, Any]) -> Any:
     if is_distributed(optimizer):
         raise ValueError(f"the optimizer {optimizer.name!r} is a DistributedOptimizer already")
     base = type(optimizer)
-    made = _class_for(base, methods).from_config(optimizer.get_config())
+    made = made_anew(optimizer, _class_for(base, methods), methods)
     # Not of those attributes that Keras keeps track of and saves.
     object.__setattr__(made, "_farandole", Wrapping(base, exchange))
     return made
@@ -119,6 +130,24 @@ def _register_local_var(self: Any, variable: Any) -> None:
     _wrapping(self).exchange.register_local([variable])
 
 
+def _refuse_copies(self: Any, protocol: Any) -> NoReturn:
+    """Of copy and pickle."""
+    del protocol
+    raise TypeError(
+        f"the DistributedOptimizer {self.name!r} cannot be copied or pickled, as it exchanges gradients with the other ranks: "
+        "make another one, of an optimizer from keras.optimizers.deserialize(keras.optimizers.serialize(optimizer)), and "
+        "give its variables the values of this one's"
+    )
+
+
+def _pairs(arranged: Arranged, reduced: List[Any]) -> List[Tuple[Any, Any]]:
+    """The gradients of all ranks that are to be applied: those of the call, and those that another rank has, or an earlier
+    pass had."""
+    listed = set(arranged.listed)
+    every = enumerate(zip(reduced, arranged.variables))
+    return [pair for place, pair in every if pair[0] is not None or place in listed]
+
+
 def _apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
     """Of Keras 3."""
     wrapping = _wrapping(self)
@@ -126,12 +155,16 @@ def _apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
         return wrapping.base.apply(self, grads, trainable_variables)
     wrapping.learn_local_layers()
     variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)
+    arranged = wrapping.order.arrange(self, grads, variables)
 
     def step(gradients: List[Any]) -> None:
         with wrapping.within():
-            wrapping.base.apply(self, gradients, trainable_variables)
+            if trainable_variables is None:
+                wrapping.base.apply(self, gradients)
+            else:
+                wrapping.base.apply(self, *map(list, zip(*_pairs(arranged, gradients))))
 
-    return wrapping.exchange.run(self, list(grads), variables, step)
+    return wrapping.exchange.run(self, arranged.gradients, arranged.variables, step, arranged.listed)
 
 
 def _stateless_apply(self: Any, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
@@ -162,12 +195,19 @@ def _apply_gradients(self: Any, grads_and_vars: Any, *arguments: Any, **options:
     pairs = list(grads_and_vars)
     if not pairs:
         return wrapping.base.apply_gradients(self, pairs, *arguments, **options)
-    gradients, variables = zip(*pairs)
+    arranged = wrapping.order.arrange(self, *zip(*pairs))
 
     def step(given: List[Any]) -> Any:
-        return wrapping.base.apply_gradients(self, zip(given, variables), *arguments, **options)
+        return wrapping.base.apply_gradients(self, _pairs(arranged, given), *arguments, **options)
 
-    return wrapping.exchange.run(self, list(gradients), variables, step)
+    return wrapping.exchange.run(self, arranged.gradients, arranged.variables, step, arranged.listed)
+
+
+def _build(self: Any, variables: Any) -> Any:
+    """Of tf-keras, whose optimizers do not tell what they were built with. Their own steps call it with what they are given."""
+    if not getattr(self, "_built", False):
+        _wrapping(self).order.build(variables, self._var_key)
+    return _wrapping(self).base.build(self, variables)
 
 
 TF_KERAS = {"apply_gradients": _apply_gradients}
@@ -181,4 +221,6 @@ def methods_for(optimizer: Any) -> Dict[str, Any]:
         return {}
     if hasattr(kind, "apply"):
         return KERAS_3
-    return TF_KERAS if hasattr(kind, "apply_gradients") else {}
+    if not hasattr(kind, "apply_gradients"):
+        return {}
+    return {**TF_KERAS, "build": _build} if hasattr(kind, "build") else TF_KERAS

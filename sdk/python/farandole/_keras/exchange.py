@@ -1,11 +1,16 @@
 """How gradients travel that are arrays which the host can read: what JAX and PyTorch share."""
 
+import itertools
+import re
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 from .. import _epochs, _ops
+from .._presence import Plan, Presence, Variables, is_disagreement
+from ..exceptions import InvalidRequest
 from ..process_sets import ProcessSet
 from ..reduce_ops import Average, choose
 from .derived import counter_of
+from .owners import is_fitting
 
 
 class Terms(NamedTuple):
@@ -53,18 +58,33 @@ class LocalSums:
         """Passes are each rank's own."""
 
     def add(self, gradients: Sequence[Any]) -> Optional[List[Any]]:
-        """At every n-th call the sums since the last one, or the means; else None."""
+        """At every n-th call the sums since the last one, or the means; else None. `gradients`: in an order.Order, in which a
+        call may have more of them than those before."""
         if self._passes == 1:
             return list(gradients)
-        if self._count == 0:
-            self._sums = [None if each is None else each + 0 for each in gradients]
-        else:
-            self._sums = [total if each is None else total + each for total, each in zip(self._sums, gradients)]
+        totals = self._sums if self._count else []
+        self._sums = [_added(total, each) for total, each in itertools.zip_longest(totals, gradients)]
         self._count = (self._count + 1) % self._passes
         if self._count:
             return None
         sums, self._sums = self._sums, []
-        return [each / self._passes for each in sums] if self._averages else sums
+        return [None if each is None else each / self._passes for each in sums] if self._averages else sums
+
+
+def _added(total: Any, gradient: Any) -> Any:
+    """A new array with the sum; None for no gradient at all."""
+    if gradient is None:
+        return total
+    return gradient + (0 if total is None else total)
+
+
+def name_of(optimizer: Any) -> str:
+    """The name by which ranks know the optimizer. One that Keras has made of the class's name has no number then, which in
+    each process is another one."""
+    made = optimizer.__class__.__name__
+    for pattern in ("(.)([A-Z][a-z]+)", "([a-z])([A-Z])"):
+        made = re.sub(pattern, r"\1_\2", made)
+    return made.lower() if re.fullmatch(rf"{re.escape(made.lower())}_\d+", optimizer.name) else str(optimizer.name)
 
 
 class ArrayExchange:
@@ -75,6 +95,7 @@ class ArrayExchange:
         self.terms = terms
         self.sums = LocalSums(terms)
         self._local: Dict[int, Any] = {}
+        self._presence = Presence(terms.process_set)
 
     def register_local(self, variables: Iterable[Any]) -> None:
         """Variables that each rank has for itself."""
@@ -88,28 +109,63 @@ class ArrayExchange:
         return [index for index in given if id(variables[index]) not in self._local], local
 
     def run(
-        self, optimizer: Any, gradients: List[Any], variables: Sequence[Any], step: Callable[[List[Any]], Any]
+        self,
+        optimizer: Any,
+        gradients: List[Any],
+        variables: Sequence[Any],
+        step: Callable[[List[Any]], Any],
+        listed: Sequence[int],
     ) -> Any:
         """Calls `step` with the gradients of all ranks, at every n-th call where the passes are n."""
         total = self.sums.add(gradients)
         if total is None:
             return counter_of(optimizer).assign_add(1)
-        return step(self.reduce(optimizer.name, total, variables))
+        return step(self.reduce(name_of(optimizer), total, variables, listed))
 
-    def reduce(self, name: str, gradients: List[Any], variables: Sequence[Any]) -> List[Any]:
-        """The gradients of all ranks; None stays None, and those of local variables are divided by the number of ranks,
-        as the terms say."""
+    def reduce(
+        self, name: str, gradients: List[Any], variables: Sequence[Any], listed: Optional[Sequence[int]] = None
+    ) -> List[Any]:
+        """The gradients of all ranks; None stays None where no rank has one, and those of local variables are divided by the
+        number of ranks, as the terms say. `listed`: as derived.Exchange's; None: all. ValueError: a rank has a gradient of a
+        variable that another one does not train."""
         outputs = list(gradients)
         shared, local = self.split(gradients, variables)
         if self.terms.scales_local and local:
             scale = 1.0 / (self.terms.process_set.size() or 1)
             for index in local:
                 outputs[index] = gradients[index] * scale
-        sent = [self.terms.compression.compress(gradients[index]) for index in shared]
-        for index, reduced, (_, context) in zip(shared, self.allreduce(name, [each for each, _ in sent]), sent):
-            outputs[index] = self.terms.compression.decompress(reduced, context)
+        known, is_eager = Variables(variables, listed, shared), not self.is_traced(gradients)
+        if all(id(variables[index]) in self._local for index in known.listed):
+            return outputs
+        facts = (f"{name}.gradients", known, dict.fromkeys(shared, ""))
+        if is_eager or is_fitting():  # else one rank may trace a function alone
+            self._presence.ask_once(*facts)
+        plan = self._presence.plan(known, shared, is_eager)
+        try:
+            return self._reduce_planned(name, plan, outputs, variables)
+        except InvalidRequest as error:
+            if not is_eager or not is_disagreement(error) or not self._presence.ask(*facts, refused=plan.mark):
+                raise
+        return self._reduce_planned(name, self._presence.plan(known, shared, is_eager), outputs, variables)
+
+    def _reduce_planned(self, name: str, plan: Plan, gradients: List[Any], variables: Sequence[Any]) -> List[Any]:
+        outputs = list(gradients)
+        for index in plan.missing:
+            outputs[index] = self.zeros(variables[index])
+        sent = [self.terms.compression.compress(outputs[index]) for index in plan.places]
+        reduced = self.allreduce(name, [each for each, _ in sent], plan.mark)
+        for index, each, (_, context) in zip(plan.places, reduced, sent):
+            outputs[index] = self.terms.compression.decompress(each, context)
         return outputs
 
-    def allreduce(self, name: str, arrays: List[Any]) -> List[Any]:
-        """The arrays, reduced together by the terms."""
+    def is_traced(self, gradients: Sequence[Any]) -> bool:
+        """Whether the gradients are those of a function that is being compiled."""
+        raise NotImplementedError
+
+    def zeros(self, variable: Any) -> Any:
+        """An array like the variable's gradient."""
+        raise NotImplementedError
+
+    def allreduce(self, name: str, arrays: List[Any], marked: Tuple[int, ...]) -> List[Any]:
+        """The arrays, reduced together by the terms, and with an array of the shape `marked`, which has no elements."""
         raise NotImplementedError

@@ -9,6 +9,7 @@ import jax
 from .. import _epochs
 from .. import elastic as _elastic
 from .._library import failure, lib
+from ..basics import before_shutdown
 from ..elastic import HostsUpdatedInterrupt, ObjectState, State
 from ..process_sets import ranks_by_id
 from .parameters import broadcast_parameters
@@ -21,7 +22,7 @@ class _CompiledPrograms:
     compiled again. Where a lost worker was replaced, and nothing else has changed, they stay."""
 
     def __init__(self) -> None:
-        self._place = self._present()
+        self._left: Optional[Tuple[int, int, Dict[int, Any]]] = None  # where no epoch was left
 
     @staticmethod
     def _present() -> Optional[Tuple[int, int, Dict[int, Any]]]:
@@ -29,11 +30,12 @@ class _CompiledPrograms:
         return (rank, lib.farandole_size(), ranks_by_id()) if rank >= 0 else None
 
     def leave_epoch(self) -> None:
-        self._place = self._present() or self._place
+        self._left = self._left or self._present()
 
     def enter_epoch(self) -> None:
-        if self._present() != self._place:
+        if self._present() != self._left:
             jax.clear_caches()
+        self._left = None
 
     def all_have_joined(self) -> None:
         """Names follow from programs."""
@@ -41,6 +43,7 @@ class _CompiledPrograms:
 
 _programs = _CompiledPrograms()
 _epochs.follow(_programs)
+before_shutdown(_programs.leave_epoch)
 
 
 # Of a program, and of an array that it has not made: JAX raises the one or the other, by the way on which it finds out.

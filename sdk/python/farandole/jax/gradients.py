@@ -1,16 +1,64 @@
 """Gradients of all ranks: an Optax transformation, and forms of jax.grad and jax.value_and_grad that reduce."""
 
 import functools
-from typing import Any, Callable, NamedTuple, Optional, Type
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Type
 
 import jax
 import jax.numpy as jnp
 
 from .. import _ops
+from .._presence import Paths, Plan, Presence, is_disagreement
+from ..exceptions import InvalidRequest
 from ..process_sets import ProcessSet, global_process_set
-from ..reduce_ops import Average, choose
+from ..reduce_ops import Average, Sum, choose
+from .arrays import kept_zeros
 from .compression import Compression, Compressor
 from .ops import grouped_allreduce, is_traced
+
+
+def _is_none(leaf: Any) -> bool:
+    return leaf is None
+
+
+_LEAF = jax.tree.structure(0)
+_paths: Dict[Any, Paths] = {}
+# So many structures are kept.
+_MOST_STRUCTURES = 256
+
+
+def _travels(leaf: Any) -> bool:
+    return leaf is not None and getattr(leaf, "dtype", None) != jax.dtypes.float0
+
+
+def _leaves_of(tree: Any, count: int) -> List[Any]:
+    """So many leaves, all of them None where the pytree has another number."""
+    leaves = jax.tree.leaves(tree, is_leaf=_is_none)
+    return leaves if len(leaves) == count else [None] * count
+
+
+def _key_of(entry: Any) -> str:
+    """Of an entry of a path: the same in a dict, a dataclass and a list, as a pytree that is restored may have others."""
+    for attribute in ("key", "name", "idx"):
+        if hasattr(entry, attribute):
+            return str(getattr(entry, attribute))
+    return str(entry)
+
+
+def _paths_of(tree: Any, structure: Any) -> Paths:
+    """The leaves' names; None is a leaf."""
+    try:
+        known = _paths.get(structure)
+    except TypeError:  # a node's data has no hash
+        known, structure = None, None
+    if known is None:
+        paths, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=_is_none)
+        names = tuple(f"gradients{jax.tree_util.keystr(path)}" for path, _ in paths)
+        known = Paths(names, tuple("/".join(map(_key_of, path)) for path, _ in paths))
+        if len(_paths) >= _MOST_STRUCTURES:
+            _paths.clear()
+        if structure is not None:
+            _paths[structure] = known
+    return known
 
 
 class GradientReduction:
@@ -31,23 +79,62 @@ class GradientReduction:
             raise ValueError("gradient_predivide_factor not supported with op != Average")
         self._name, self._compression, self._process_set = name, compression, process_set
         self._factor = float(gradient_predivide_factor)
+        self._presence = Presence(process_set)
 
-    def __call__(self, gradients: Any) -> Any:
-        """The pytree of all ranks. None stays None, and so does the float0 of what has no gradient."""
-        leaves, structure = jax.tree.flatten(gradients)
-        places = [index for index, leaf in enumerate(leaves) if getattr(leaf, "dtype", None) != jax.dtypes.float0]
-        reduced = grouped_allreduce(
-            [leaves[index] for index in places],
-            name=self._name,
-            compression=self._compression,
-            op=self._op,
-            prescale_factor=1.0 / self._factor,
-            postscale_factor=self._factor,
-            process_set=self._process_set,
+    def __call__(self, gradients: Any, like: Any = None) -> Any:
+        """The pytree of all ranks. None stays None, and so does the float0 of what has no gradient, where no rank has one.
+        Outside of jit, a rank that lacks a gradient sends zeros of the shape that `like`, a pytree of the same structure, has in
+        its place. ValueError: it has none, or within jit a jax.errors.JaxRuntimeError: ranks lack different gradients."""
+        leaves, structure = jax.tree.flatten(gradients, is_leaf=_is_none)
+        places = [index for index, leaf in enumerate(leaves) if _travels(leaf)]
+        if structure == _LEAF and places:
+            return self._reduce(leaves)[0]
+        paths = _paths_of(gradients, structure)
+        shapes = leaves if len(places) == len(leaves) else _leaves_of(like, len(leaves))
+        can_ask = not is_traced(*leaves)
+        without = [place for place, leaf in enumerate(shapes) if not _travels(leaf) and place not in places]
+        plan = self._presence.plan(paths, places, can_ask, without)
+        try:
+            made = self._reduce_planned(plan, leaves, shapes)
+        except InvalidRequest as error:
+            facts = (self._name or "gradients", paths, dict.fromkeys(places, ""), without)
+            if not can_ask or not is_disagreement(error) or not self._presence.ask(*facts, refused=plan.mark):
+                raise
+            made = self._reduce_planned(self._presence.plan(paths, places, can_ask, without), leaves, shapes)
+        return jax.tree.unflatten(structure, made)
+
+    def of_value(self, value: Any) -> Any:
+        """The loss of all ranks: the sum where gradients are summed, else the mean. It travels uncompressed. None and
+        integers stay as they are."""
+        if value is None or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
+            return value
+        name = f"{self._name}.value" if self._name else None
+        op = Sum if self._op == Sum else Average
+        return grouped_allreduce([jnp.asarray(value)], name=name, op=op, process_set=self._process_set)[0]
+
+    def _reduce_planned(self, plan: Plan, leaves: Sequence[Any], shapes: Sequence[Any]) -> List[Any]:
+        """The leaves of all ranks. With them travels a mark of which they are."""
+        made = list(leaves)
+        for place in plan.missing:
+            made[place] = jnp.zeros_like(shapes[place])
+        dtype = jnp.result_type(made[plan.places[0]]) if plan.places else jnp.dtype("float32")
+        marker = (jnp.zeros if is_traced(*leaves) else kept_zeros)(plan.mark, dtype)
+        for place, leaf in zip(plan.places, self._reduce([marker, *(made[place] for place in plan.places)])[1:]):
+            made[place] = leaf
+        return made
+
+    def _reduce(self, arrays: List[Any]) -> List[Any]:
+        return list(
+            grouped_allreduce(
+                arrays,
+                name=self._name,
+                compression=self._compression,
+                op=self._op,
+                prescale_factor=1.0 / self._factor,
+                postscale_factor=self._factor,
+                process_set=self._process_set,
+            )
         )
-        for index, leaf in zip(places, reduced):
-            leaves[index] = leaf
-        return jax.tree.unflatten(structure, leaves)
 
 
 def _optax() -> Any:
@@ -68,15 +155,42 @@ def allreduce_gradients(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """An optax.GradientTransformation whose updates are those of all ranks, reduced: for optax.chain, at whatever place the
-    program wants it. The arguments are those of DistributedOptimizer."""
+    program wants it. The arguments are those of DistributedOptimizer. Other links of the chain get `value` as it is
+    given: give that of all ranks, allreduce(value)."""
     optax = _optax()
     reduction = GradientReduction(name, compression, op, gradient_predivide_factor, process_set)
 
     def update(updates: Any, state: Any, params: Any = None, **_extra: Any) -> Any:
-        del params
-        return reduction(updates), state
+        return reduction(updates, params), state
 
     return optax.GradientTransformationExtraArgs(lambda _params: optax.EmptyState(), update)
+
+
+class _Reducing:
+    """An optimizer whose update reduces the gradients, and what its caller says of the loss."""
+
+    def __init__(self, optax: Any, optimizer: Any, reduction: GradientReduction) -> None:
+        self._optimizer, self._reduction = optax.with_extra_args_support(optimizer), reduction
+        self._no_state = optax.EmptyState()  # of the reduction, in its place as in optax.chain
+
+    def init(self, params: Any) -> Any:
+        """As a gradient transformation's."""
+        return self._no_state, self._optimizer.init(params)
+
+    def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
+        """As a gradient transformation's. ValueError: the caller gives `value_fn`."""
+        if extra.get("value_fn") is not None:
+            raise ValueError(
+                "DistributedOptimizer takes no value_fn: each rank would search along the loss of its own data, and "
+                "parameters would differ. Take an optimizer without a line search, such as optax.lbfgs(linesearch=None)"
+            )
+        reduced = self._reduction(updates, params)
+        if "grad" in extra:
+            extra["grad"] = reduced
+        if "value" in extra:
+            extra["value"] = self._reduction.of_value(extra["value"])
+        made, inner = self._optimizer.update(reduced, state[1], params, **extra)
+        return made, (self._no_state, inner)
 
 
 def DistributedOptimizer(
@@ -93,18 +207,19 @@ def DistributedOptimizer(
 
     With `backward_passes_per_step` n, a rank adds up the gradients of n calls, and the last of them reduces and applies the
     sum (with `average_aggregated_gradients` the mean); the updates of the others are zero. All ranks' updates are equal to the bit where their parameters are.
-    ValueError: it is no such transformation.
+    An update may be given `value`, this rank's loss, and `grad`: the optimizer gets those of all ranks.
+    ValueError: it is no such transformation; an update is given `value_fn`.
     """
     optax = _optax()
     if not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
         raise ValueError(f"DistributedOptimizer needs a gradient transformation of Optax, not {optimizer!r}")
     if backward_passes_per_step < 1:
         raise ValueError(f"backward_passes_per_step is a number of at least 1, not {backward_passes_per_step!r}")
-    reducing = allreduce_gradients(name, compression, op, gradient_predivide_factor, process_set)
-    chained = optax.chain(reducing, optimizer)
+    reduction = GradientReduction(name, compression, op, gradient_predivide_factor, process_set)
+    reducing = _Reducing(optax, optimizer, reduction)
     if backward_passes_per_step == 1:
-        return chained
-    return _Passes(chained, backward_passes_per_step, average_aggregated_gradients).transformation(optax)
+        return optax.GradientTransformationExtraArgs(reducing.init, reducing.update)
+    return _Passes(reducing, backward_passes_per_step, average_aggregated_gradients).transformation(optax)
 
 
 class AddedGradients(NamedTuple):
@@ -115,6 +230,10 @@ class AddedGradients(NamedTuple):
     gradients: Any
     """Their sum."""
     inner_state: Any
+
+
+def _added(update: Any, total: Any) -> Any:
+    return total if update is None else jnp.add(total, update)
 
 
 class _Passes:
@@ -132,7 +251,7 @@ class _Passes:
         return AddedGradients(jnp.zeros((), jnp.int32), zeros, self._optimizer.init(params))
 
     def _update(self, updates: Any, state: AddedGradients, params: Any = None, **extra: Any) -> Any:
-        added = jax.tree.map(jnp.add, state.gradients, updates)
+        added = jax.tree.map(_added, updates, state.gradients, is_leaf=_is_none)
 
         def step() -> Any:
             scaled = jax.tree.map(lambda each: each * jnp.asarray(self._scale, each.dtype), added)

@@ -19,9 +19,10 @@ except ImportError:  # before 0.5
 
 from .. import _operations, _ops
 from .._operations import Operations, described_by
+from ..numpy import _element_type
 from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import NAMES, Average, Product, Sum, choose
-from .arrays import operations
+from .arrays import as_array, operations
 from .compression import Compression, Compressor
 from .primitives import PRIMITIVES, Terms
 
@@ -50,7 +51,7 @@ def as_sent(given: Any) -> Tuple[Any, Restore]:
     """The array that travels for the given one, and a function that turns a result into an array like the given one:
     random keys travel as their data, and unsigned integers of 32 and 64 bits as signed ones."""
     if not isinstance(given, jax.Array):
-        given = jnp.asarray(given)
+        given = as_array(given)
     if jax.dtypes.issubdtype(given.dtype, jax.dtypes.prng_key):
         kind = jax.random.key_impl(given)
         data, restore_data = as_sent(jax.random.key_data(given))
@@ -81,6 +82,8 @@ def _rows_in_front(array: Any) -> Any:
 def _bind(operation: str, arrays: Sequence[Any], terms: Terms) -> List[Any]:
     group_of(terms.process_set)
     _ops.name_for(terms.name)
+    for array in arrays:
+        _element_type(array.dtype)
     return PRIMITIVES[operation].bind(*arrays, terms=terms)
 
 
@@ -122,7 +125,7 @@ def grouped_allreduce(
     reduction = choose(op, average)
     prescale, postscale = _factors(prescale_factor, postscale_factor)
     leaves, structure = jax.tree.flatten(tensors)
-    compressed = [compression.compress(jnp.asarray(leaf)) for leaf in leaves]
+    compressed = [compression.compress(as_array(leaf)) for leaf in leaves]
     pairs = [_as_reduced(leaf, reduction, prescale, postscale) for leaf, _ in compressed]
     sent = [array for array, _ in pairs]
     if is_traced(*sent):
@@ -169,7 +172,7 @@ def grouped_reducescatter(
     reduction = choose(op, None)
     prescale, postscale = _factors(prescale_factor, postscale_factor)
     leaves, structure = jax.tree.flatten(tensors)
-    compressed = [compression.compress(jnp.asarray(leaf)) for leaf in leaves]
+    compressed = [compression.compress(as_array(leaf)) for leaf in leaves]
     pairs = [_as_reduced(leaf, reduction, prescale, postscale) for leaf, _ in compressed]
     sent = [array for array, _ in pairs]
     if is_traced(*sent):

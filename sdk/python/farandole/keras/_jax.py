@@ -11,40 +11,50 @@ from .. import jax as hvd
 from .. import numpy as host
 from .._agreement import expect_equal_tensors
 from .._handles import synchronize
-from .._keras.exchange import ArrayExchange, Terms
+from .._keras.exchange import ArrayExchange, Terms, name_of
+from ..jax.arrays import kept_zeros
 from ..jax.compression import Compression as Compression
+from ..jax.ops import is_traced
 from ..process_sets import ProcessSet
-
-
-def _is_traced(arrays: Sequence[Any]) -> bool:
-    return any(isinstance(each, jax.core.Tracer) for each in arrays if each is not None)
 
 
 class Exchange(ArrayExchange):
     """Reduces gradients, in eager code and in what is compiled: all of a step in one call."""
 
-    def allreduce(self, name: str, arrays: List[Any]) -> List[Any]:
+    def is_traced(self, gradients: Sequence[Any]) -> bool:
         """See ArrayExchange."""
-        if not arrays:
-            return []
+        return any(isinstance(each, jax.core.Tracer) for each in gradients if each is not None)
+
+    def zeros(self, variable: Any) -> Any:
+        """See ArrayExchange."""
+        return jnp.zeros(variable.shape, variable.dtype)
+
+    def allreduce(self, name: str, arrays: List[Any], marked: Tuple[int, ...]) -> List[Any]:
+        """See ArrayExchange."""
         predivide, process_set = self.terms.predivide, self.terms.process_set
+        make = jnp.zeros if is_traced(*arrays) else kept_zeros
         reduced: List[Any] = hvd.grouped_allreduce(
-            arrays,
+            [make(marked, arrays[0].dtype if arrays else jnp.dtype("float32")), *arrays],
             name=f"{name}.gradients",
             op=self.terms.op,
             prescale_factor=1.0 / predivide,
             postscale_factor=predivide,
             process_set=process_set,
         )
-        return reduced
+        return reduced[1:]
 
     def run(
-        self, optimizer: Any, gradients: List[Any], variables: Sequence[Any], step: Callable[[List[Any]], Any]
+        self,
+        optimizer: Any,
+        gradients: List[Any],
+        variables: Sequence[Any],
+        step: Callable[[List[Any]], Any],
+        listed: Sequence[int],
     ) -> Any:
         """See derived.Exchange. NotImplementedError: passes are to be added up where the step is compiled."""
-        if _is_traced(gradients) and self.terms.passes > 1:
+        if self.is_traced(gradients) and self.terms.passes > 1:
             raise NotImplementedError("backward_passes_per_step in a compiled step on JAX needs stateless_apply()")
-        return super().run(optimizer, gradients, variables, step)
+        return super().run(optimizer, gradients, variables, step, listed)
 
     def run_stateless(
         self,
@@ -55,8 +65,8 @@ class Exchange(ArrayExchange):
         unchanged: Any,
     ) -> Any:
         """See derived.Exchange."""
-        name = optimizer.name
-        if not _is_traced(gradients) or self.terms.passes == 1:
+        name = name_of(optimizer)
+        if not self.is_traced(gradients) or self.terms.passes == 1:
             total = self.sums.add(gradients)
             return unchanged if total is None else step(self.reduce(name, total, variables))
         is_last, sums = self._sum_traced(gradients)
@@ -70,8 +80,12 @@ class Exchange(ArrayExchange):
         given = [index for index, each in enumerate(gradients) if each is not None]
 
         def add(*arrays: Any) -> Tuple[Any, ...]:
-            total = self.sums.add([numpy.asarray(each) for each in arrays])
-            sums = [numpy.zeros(each.shape, each.dtype) for each in arrays] if total is None else total
+            # Another program may have gradients of other variables.
+            every: List[Any] = [None] * len(gradients)
+            for index, array in zip(given, arrays):
+                every[index] = numpy.asarray(array)
+            total = self.sums.add(every)
+            sums = [numpy.zeros_like(every[index]) if total is None else total[index] for index in given]
             return (numpy.bool_(total is not None), *(each.astype(own.dtype) for each, own in zip(sums, arrays)))
 
         like = [jax.ShapeDtypeStruct(gradients[index].shape, gradients[index].dtype) for index in given]

@@ -1,29 +1,38 @@
 """Keras on PyTorch: gradients and values travel by farandole.torch's operations."""
 
-from typing import Any, Callable, List, Optional, Sequence, Type
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Type
 
 import torch
 
 from .. import torch as hvd
 from .._agreement import expect_equal_tensors
 from .._handles import synchronize
-from .._keras.exchange import ArrayExchange, Terms
+from .._keras.exchange import ArrayExchange, Terms, name_of
 from ..process_sets import ProcessSet
 from ..torch import Compression as Compression
+from ._memory import in_own_memory
 
 
 class Exchange(ArrayExchange):
     """Reduces gradients in place: PyTorch makes others in the next step."""
 
-    def allreduce(self, name: str, arrays: List[Any]) -> List[Any]:
+    def is_traced(self, gradients: Sequence[Any]) -> bool:
         """See ArrayExchange."""
-        if not arrays:
-            return []
+        return False
+
+    def zeros(self, variable: Any) -> Any:
+        """See ArrayExchange."""
+        return torch.zeros_like(variable.value.detach())
+
+    def allreduce(self, name: str, arrays: List[Any], marked: Tuple[int, ...]) -> List[Any]:
+        """See ArrayExchange."""
         factors = (1.0 / self.terms.predivide, self.terms.predivide)
-        call = (arrays, None, f"{name}.gradients", self.terms.op, *factors, self.terms.process_set)
+        marker = arrays[0].new_zeros(marked) if arrays else torch.zeros(marked)
+        tensors = [marker, *in_own_memory(arrays)]
+        call = (tensors, None, f"{name}.gradients", self.terms.op, *factors, self.terms.process_set)
         with torch.no_grad():
             outputs: List[Any] = synchronize(hvd.grouped_allreduce_async_(*call))
-        return outputs
+        return outputs[1:]
 
     def run_stateless(
         self,
@@ -35,7 +44,7 @@ class Exchange(ArrayExchange):
     ) -> Any:
         """See derived.Exchange."""
         total = self.sums.add(gradients)
-        return unchanged if total is None else step(self.reduce(optimizer.name, total, variables))
+        return unchanged if total is None else step(self.reduce(name_of(optimizer), total, variables))
 
 
 def why_not_compiled() -> Optional[str]:

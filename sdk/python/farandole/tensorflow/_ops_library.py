@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from .. import _options
 from .._adapter_library import connected
-from ._xla import COMPILED, is_compiled
+from ._xla import COMPILED, check_element_types, is_compiled
+from .errors import raise_as_elsewhere
 from .graph_names import end_with, order_calls
 
 # Ops whose place among the others is part of what they mean.
@@ -67,7 +68,11 @@ class _Ops:
     def _chosen(plain: Any, compiled: Any) -> Any:
         def make(*tensors: Any, **attributes: Any) -> Any:
             if tf.executing_eagerly():
-                return plain(*tensors, **attributes)
+                try:
+                    return plain(*tensors, **attributes)
+                except (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError) as error:
+                    raise_as_elsewhere(error)
+            check_element_types(tf.nest.flatten(tensors))
             if is_compiled():
                 return compiled(*tensors, **attributes)
             made = plain(*tensors, **attributes)

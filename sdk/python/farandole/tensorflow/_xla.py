@@ -165,12 +165,16 @@ def _require_handlers(operation: str) -> None:
         )
 
 
+def check_element_types(tensors: Sequence[tf.Tensor]) -> None:
+    """ValueError: one of them cannot travel."""
+    for tensor in tensors:
+        name = tensor.dtype.base_dtype.name
+        if name not in _ELEMENT_TYPES:
+            raise ValueError(f"a tensor of {name} cannot be sent: farandole has no such element type")
+
+
 def _require_known(operation: str, tensors: Sequence[tf.Tensor]) -> None:
     for tensor in tensors:
-        if tensor.dtype.name not in _ELEMENT_TYPES:
-            raise ValueError(
-                f"{operation}: a tensor of {tensor.dtype.name} cannot be sent: farandole has no such element type"
-            )
         if not tensor.shape.is_fully_defined():
             raise ValueError(
                 f"{operation}: XLA must know the shape of a tensor that it sends, and here it is {tensor.shape}; give it one "

@@ -27,6 +27,13 @@ def own_variable(value: Any, dtype: tf.DType) -> Any:
     return tf.compat.v1.Variable(value, trainable=False, dtype=dtype, collections=local, use_resource=True)
 
 
+def _own(gradient: Any, total: Any, shows_sums: bool) -> tf.Tensor:
+    """The result of a pass that only adds up. Without a gradient: zeros."""
+    if shows_sums:
+        return total.read_value()
+    return tf.zeros_like(total) if gradient is None else tf.identity(gradient)
+
+
 class LocalGradients:
     """Adds up lists of gradients, and has every n-th call act on the sum. Eager, in tf.function and in v1 graphs.
 
@@ -65,15 +72,16 @@ class LocalGradients:
         if self.passes == 1:
             return reduce(list(gradients))
         outputs = self._dense(gradients)
-        places = [index for index, each in enumerate(outputs) if each is not None]
         is_last = self._add(outputs)
+        # A variable's gradient may have come in an earlier pass only.
+        places = [index for index, each in enumerate(self.sums) if each is not None]
 
         def reduced() -> List[Any]:
             made = self._take(reduce)
             return [made[index] for index in places]
 
         def own() -> List[Any]:
-            return [self.sums[index].read_value() if shows_sums else tf.identity(outputs[index]) for index in places]
+            return [_own(outputs[index], self.sums[index], shows_sums) for index in places]
 
         with tf.control_dependencies([is_last]):
             for index, each in zip(places, tf.cond(is_last, reduced, own)):
@@ -105,8 +113,7 @@ class LocalGradients:
 
     def _add(self, dense: List[Any]) -> tf.Tensor:
         """Adds them to the sums; whether this is the last pass."""
-        if self.count is None:
-            self._make_variables(dense)
+        self._make_variables(dense)
         # Asked where the graph runs: no other place can assign to the variables of a v1 session.
         epoch = tf.cast(epoch_op(), tf.int64)
         is_known = tf.equal(self._epoch.read_value(), epoch)
@@ -117,12 +124,15 @@ class LocalGradients:
             return tf.equal(self.count.read_value(), self.passes)
 
     def _make_variables(self, dense: List[Any]) -> None:
+        """Those that are missing: a gradient that was None before, or of a new variable, gets one when it comes."""
         with tf.init_scope():
-            self.sums = [
-                None if each is None else own_variable(tf.zeros(each.shape, each.dtype), each.dtype) for each in dense
-            ]
-            self.count = own_variable(0, tf.int64)
-            self._epoch = own_variable(-1, tf.int64)
+            if self.count is None:
+                self.count = own_variable(0, tf.int64)
+                self._epoch = own_variable(-1, tf.int64)
+            self.sums.extend([None] * (len(dense) - len(self.sums)))
+            for index, each in enumerate(dense):
+                if each is not None and self.sums[index] is None:
+                    self.sums[index] = own_variable(tf.zeros(each.shape, each.dtype), each.dtype)
 
     def _begin(self, epoch: tf.Tensor) -> tf.Tensor:
         with tf.control_dependencies(ops_of([*self._clear(), self._epoch.assign(epoch, read_value=False)])):

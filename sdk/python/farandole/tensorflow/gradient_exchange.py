@@ -1,12 +1,15 @@
 """How the gradients of a step become those of all ranks: what the tapes and the optimizers share."""
 
-from typing import Any, Iterable, List, Optional, Sequence, Set, Type
+import contextlib
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Type
 
 import tensorflow as tf
 
 from .. import _ops
+from .._keras.owners import is_fitting
+from .._presence import Plan, Presence, Variables, is_disagreement
 from ..process_sets import ProcessSet, global_process_set
-from ..reduce_ops import Average, choose
+from ..reduce_ops import Adasum, Average, Sum, choose
 from ._xla import is_compiled
 from .compression import Compression
 from .ops import allreduce, grouped_allreduce, size_op
@@ -31,6 +34,20 @@ def per_rank(gradient: Any, process_set: ProcessSet) -> Any:
         values = gradient.values / tf.cast(count, gradient.values.dtype)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     return gradient / tf.cast(count, gradient.dtype)
+
+
+def _zeros(variable: Any, kind: str) -> Any:
+    """As the gradient of a variable, dense or with indices of this element type. ValueError: TensorFlow does not know its
+    shape."""
+    variable = variable_of(variable)
+    if not kind:
+        return tf.zeros_like(variable)
+    if not variable.shape.is_fully_defined():
+        raise ValueError(
+            f"{variable.name}: this rank has no gradient, and the variable's shape {variable.shape} is not known"
+        )
+    nothing = tf.zeros([0, *variable.shape[1:]], variable.dtype)
+    return tf.IndexedSlices(nothing, tf.zeros([0], kind), tf.constant(variable.shape.as_list(), kind))
 
 
 class GradientExchange:
@@ -63,6 +80,12 @@ class GradientExchange:
         self._process_set = process_set
         self._scales_local = scale_local_gradients
         self._local: Set[Any] = set()
+        self._presence: Optional[Presence] = None
+
+    def keep_presence(self) -> None:
+        """To be called for an optimizer, which lives for many steps: its ranks compare in the first one which gradients they
+        have, where that is run by all of them. Those of a tape do where they find that they differ, outside of functions."""
+        self._presence = Presence(self._process_set)
 
     def register_local(self, variables: Iterable[Any]) -> None:
         """Variables that each rank has for itself: their gradients are not reduced."""
@@ -72,25 +95,118 @@ class GradientExchange:
         """Whether the variable was registered."""
         return key_of(variable) in self._local
 
-    def reduce(self, gradients: Sequence[Any], variables: Optional[Sequence[Any]] = None) -> List[Any]:
-        """The gradients of all ranks; None stays None. Those of local variables stay this rank's, divided by the number of
-        ranks unless the exchange was told otherwise."""
+    # AutoGraph is not to rewrite it, and all that it calls.
+    @tf.autograph.experimental.do_not_convert
+    def reduce(
+        self,
+        gradients: Sequence[Any],
+        variables: Optional[Sequence[Any]] = None,
+        listed: Optional[Sequence[int]] = None,
+    ) -> List[Any]:
+        """The gradients of all ranks; None stays None where no rank has one. Those of local variables stay this rank's,
+        divided by the number of ranks unless the exchange was told otherwise. `listed`: as derived.Exchange's; None: all.
+        ValueError: a rank has a gradient of a variable that another one does not have."""
         outputs = list(gradients)
         variables = list(variables) if variables is not None else [None] * len(outputs)
-        chosen = []
+        chosen = self._choose(outputs, variables, listed)
+        if chosen is None:
+            return outputs
+        known, presence, is_eager = (
+            Variables(variables, listed, chosen),
+            self._presence or Presence(self._process_set),
+            tf.executing_eagerly(),
+        )
+        self._ask_once(known, outputs, chosen)
+        plan = presence.plan(known, chosen, is_eager)
+        try:
+            return self._reduce_planned(plan, outputs, variables)
+        except tf.errors.FailedPreconditionError as error:
+            facts = self._facts(known, outputs, chosen)
+            if not is_eager or not is_disagreement(error) or not presence.ask(*facts, refused=plan.mark):
+                raise
+        return self._reduce_planned(presence.plan(known, chosen, is_eager), outputs, variables)
+
+    @tf.autograph.experimental.do_not_convert
+    def complete(
+        self, gradients: Sequence[Any], variables: Sequence[Any], listed: Optional[Sequence[int]] = None
+    ) -> List[Any]:
+        """The gradients, with zeros for those that another rank has; to be called before several passes are added up."""
+        outputs = list(gradients)
+        chosen = self._choose(list(gradients), variables, listed)
+        if chosen is not None and self._presence is not None:
+            known = Variables(variables, listed, chosen)
+            self._ask_once(known, outputs, chosen)
+            missing = self._presence.plan(known, chosen, tf.executing_eagerly()).missing
+            for index, kind in missing.items():
+                outputs[index] = _zeros(variables[index], kind)
+        return outputs
+
+    def _choose(
+        self, outputs: List[Any], variables: Sequence[Any], listed: Optional[Sequence[int]] = None
+    ) -> Optional[List[int]]:
+        """The places of the gradients to be reduced, which become dense where the exchange is told so; finishes those of
+        local variables. None: all listed variables are local."""
+        chosen, are_local, given = [], bool(outputs), None if listed is None else set(listed)
         for index, (gradient, variable) in enumerate(zip(outputs, variables)):
+            is_local = variable is not None and self.is_local(variable)
+            if given is None or index in given or gradient is not None:
+                are_local = are_local and is_local
             if gradient is None:
                 continue
-            if variable is not None and self.is_local(variable):
+            if is_local:
                 outputs[index] = per_rank(gradient, self._process_set) if self._scales_local else gradient
                 continue
             if self._sparse_as_dense and isinstance(gradient, tf.IndexedSlices):
                 outputs[index] = tf.convert_to_tensor(gradient)
             chosen.append(index)
-        for part in self._parts(chosen, variables):
-            for index, reduced in zip(part, self._reduced([outputs[index] for index in part])):
-                outputs[index] = reduced
+        return None if are_local or not outputs else chosen
+
+    def _ask_once(self, variables: Variables, outputs: List[Any], chosen: List[int]) -> None:
+        """Of an optimizer, where all ranks run what they make now: one rank may trace a function, or build a graph, alone."""
+        if self._presence is not None and (tf.executing_eagerly() or is_fitting()):
+            self._presence.ask_once(*self._facts(variables, outputs, chosen))
+
+    @staticmethod
+    def _facts(variables: Variables, outputs: List[Any], chosen: List[int]) -> Tuple[str, Variables, Dict[int, str]]:
+        kinds = {
+            index: outputs[index].indices.dtype.name if isinstance(outputs[index], tf.IndexedSlices) else ""
+            for index in chosen
+        }
+        return "gradients", variables, kinds
+
+    def _reduce_planned(self, plan: Plan, gradients: Sequence[Any], variables: List[Any]) -> List[Any]:
+        outputs = list(gradients)
+        for index, kind in plan.missing.items():
+            outputs[index] = _zeros(variables[index], kind)
+        dense = [index for index in plan.places if not isinstance(outputs[index], tf.IndexedSlices)]
+        parts = self._parts(dense, variables)
+        lead = self._take_lead(parts, outputs)
+        marker, *reduced = self._marked(plan.mark, [outputs[index] for index in lead])
+        for index, each in zip(lead, reduced):
+            outputs[index] = each
+        # Where ranks differ, a graph's other ops would wait for ones that other ranks do not have.
+        with contextlib.nullcontext() if tf.executing_eagerly() else tf.control_dependencies([marker]):
+            for part in [*parts, *([index] for index in plan.places if index not in dense)]:
+                for index, each in zip(part, self._reduced([outputs[index] for index in part])):
+                    outputs[index] = each
         return outputs
+
+    def _take_lead(self, parts: List[List[int]], gradients: Sequence[Any]) -> List[int]:
+        """Takes the part that is to travel first: in a graph the last one, whose gradients are ready before the others'."""
+        if not parts or self._op == Adasum:
+            return []
+        if tf.executing_eagerly():
+            return parts.pop(0)
+        # Gradients of several element types are several ops, of which a rank may lack one.
+        is_one = len({gradients[index].dtype for index in parts[-1]}) == 1 or is_compiled()
+        return parts.pop() if is_one else []
+
+    def _marked(self, shape: Tuple[int, ...], gradients: List[Any]) -> List[Any]:
+        """A tensor of that shape, which has no elements, and the gradients of all ranks. An error: ranks give other shapes."""
+        marker = tf.zeros(shape, gradients[0].dtype if gradients else tf.float32)
+        if gradients:
+            return self._reduced([marker, *gradients])
+        return [allreduce(marker, op=Sum, process_set=self._process_set)]
 
     def _parts(self, chosen: List[int], variables: Sequence[Any]) -> List[List[int]]:
         """The places of gradients that are reduced together."""

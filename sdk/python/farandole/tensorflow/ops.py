@@ -1,18 +1,20 @@
 """The operations on tensors, eager and in graphs, with gradients.
 
 The contracts are those of `farandole._operations`, where a ValueError of one rank is a tf.errors.InvalidArgumentError
-here, and EpochEnded is a tf.errors.AbortedError. All ranks of the process set call an operation with the same name,
+here, and EpochEnded is a tf.errors.UnknownError. All ranks of the process set call an operation with the same name,
 element type and, unless it says otherwise, shape. Eager calls without a name are paired in their order; in a graph an
 op without a name gets one from its place in the graph, which all ranks have alike. If ranks disagree, each gets a
 tf.errors.FailedPreconditionError that names two of them and both values, and the job goes on.
 """
 
+import math
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type
 
 import tensorflow as tf
 
 from .. import _epochs, _operations, _ops
 from .._operations import Operations, described_by
+from ..numpy import _refuse_masks
 from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import Adasum, Average, Sum, choose
 from ._ops_library import bits, ops
@@ -34,8 +36,20 @@ def _attributes(kind: str, name: Optional[str]) -> Dict[str, Any]:
 _EagerTensor = tf.__internal__.EagerTensor
 
 
+def _converted(given: Any) -> tf.Tensor:
+    """As a dense tensor. ValueError: that would lose a part of it."""
+    _refuse_masks(given)
+    if isinstance(given, tf.RaggedTensor):
+        raise ValueError(
+            "farandole does not send a tf.RaggedTensor: give its to_tensor(), or its values and row_splits"
+        )
+    if isinstance(given, tf.SparseTensor):
+        raise ValueError("farandole does not send a tf.SparseTensor: give tf.sparse.to_dense(tensor), or its parts")
+    return tf.convert_to_tensor(given)
+
+
 def _dense(tensor: Any) -> tf.Tensor:
-    dense = tensor if type(tensor) is _EagerTensor else tf.convert_to_tensor(tensor)
+    dense = tensor if type(tensor) is _EagerTensor else _converted(tensor)
     tell_of_copies(dense)
     return dense
 
@@ -97,7 +111,8 @@ def allreduce(
     process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
 ) -> Any:
-    """`op` may also be Adasum. tf.IndexedSlices, with Sum or Average, become those of all ranks one after the other.
+    """`op` may also be Adasum. tf.IndexedSlices, with Sum or Average, become those of all ranks one after the other; integers
+    that a factor or an average truncates are added up before, so that each index comes once.
     `compression` says in which form the tensor travels."""
     del device_dense, device_sparse, ignore_name_scope
     op = choose(op, average)
@@ -106,6 +121,36 @@ def allreduce(
     sent, context = compression.compress(_dense(tensor))
     reduced = _reduce([sent], name, op, prescale_factor, postscale_factor, process_set)[0]
     return compression.decompress(reduced, context)
+
+
+def _added_up(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    """With one row for each index."""
+    indices, places = tf.unique(slices.indices)
+    return tf.IndexedSlices(
+        tf.math.unsorted_segment_sum(slices.values, places, tf.size(indices)), indices, slices.dense_shape
+    )
+
+
+def _scaled(slices: tf.IndexedSlices, factor: float) -> tf.IndexedSlices:
+    """Times the factor. Integers are truncated as those of dense tensors are: after rows of one index are added up."""
+    if factor == 1.0:
+        return slices
+    values = slices.values
+    if values.dtype.is_integer:
+        slices = _added_up(slices)
+        values = tf.cast(tf.cast(slices.values, tf.float64) * factor, values.dtype)
+    else:
+        values = values * tf.cast(factor, values.dtype)
+    return tf.IndexedSlices(values, slices.indices, slices.dense_shape)
+
+
+def _divided(slices: tf.IndexedSlices, size: Any) -> tf.IndexedSlices:
+    if slices.values.dtype.is_integer:
+        slices = _added_up(slices)
+        values = tf.truncatediv(slices.values, tf.cast(size, slices.values.dtype))
+    else:
+        values = slices.values / tf.cast(size, slices.values.dtype)
+    return tf.IndexedSlices(values, slices.indices, slices.dense_shape)
 
 
 def _allreduce_slices(
@@ -118,13 +163,21 @@ def _allreduce_slices(
 ) -> tf.IndexedSlices:
     if op not in (Average, Sum):
         raise NotImplementedError("tf.IndexedSlices are reduced by Average or Sum only")
-    values, indices = slices.values, slices.indices
+    _ops.check_factors(prescale, postscale)
+    if not (math.isfinite(prescale) and math.isfinite(postscale)):
+        raise ValueError(f"scale factors must be finite, not {prescale} and {postscale}")
+    is_bool = slices.values.dtype == tf.bool
+    if op == Average and is_bool:
+        raise ValueError("there is no average of bool; reduce with sum")
+    if not slices.values.dtype.is_integer:
+        prescale, postscale = 1.0 if is_bool else prescale * postscale, 1.0
+    slices = _scaled(slices, prescale)
     own = [f"{name}.values", f"{name}.indices"] if name else [None, None]
-    values = allgather(values * tf.cast(prescale * postscale, values.dtype), own[0], process_set)
-    indices = allgather(indices, own[1], process_set)
+    values = allgather(slices.values, own[0], process_set)
+    slices = tf.IndexedSlices(values, allgather(slices.indices, own[1], process_set), slices.dense_shape)
     if op == Average:
-        values = values / tf.cast(_set_size(process_set), values.dtype)
-    return tf.IndexedSlices(values, indices, slices.dense_shape)
+        slices = _divided(slices, _set_size(process_set))
+    return _scaled(slices, postscale)
 
 
 def _set_size(process_set: ProcessSet) -> Any:

@@ -66,6 +66,7 @@ class KerasExchange:
     """How optimizers of Keras exchange gradients on TensorFlow: a derived.Exchange."""
 
     def __init__(self, exchange: GradientExchange, local: LocalGradients) -> None:
+        exchange.keep_presence()
         self._exchange = exchange
         self._local = local
 
@@ -74,19 +75,24 @@ class KerasExchange:
         self._exchange.register_local(variables)
 
     def run(
-        self, optimizer: Any, gradients: List[Any], variables: Sequence[Any], step: Callable[[List[Any]], Any]
+        self,
+        optimizer: Any,
+        gradients: List[Any],
+        variables: Sequence[Any],
+        step: Callable[[List[Any]], Any],
+        listed: Sequence[int],
     ) -> Any:
         """Calls `step` with the gradients of all ranks, at every n-th call where the passes are n."""
         if self._local.passes == 1:
-            return step(self._exchange.reduce(gradients, variables))
+            return step(self._exchange.reduce(gradients, variables, listed))
         with tf.init_scope():  # what tf.cond runs cannot make variables
             if not getattr(optimizer, "built", getattr(optimizer, "_built", True)):
                 optimizer.build(list(variables))
             counter = variable_of(derived.counter_of(optimizer))
         is_first = self._local.count is None
         made = self._local.run(
-            gradients,
-            lambda given: step(self._exchange.reduce(given, variables)),
+            self._exchange.complete(gradients, variables, listed),
+            lambda given: step(self._exchange.reduce(given, variables, listed)),
             lambda: counter.assign_add(1, read_value=False),
         )
         if is_first:

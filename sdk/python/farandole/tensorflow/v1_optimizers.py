@@ -14,6 +14,7 @@ class _Wrapping(tf.compat.v1.train.Optimizer):
 
     def __init__(self, optimizer: Any, exchange: GradientExchange, name: str) -> None:
         super().__init__(name=name, use_locking=False)
+        exchange.keep_presence()
         self._optimizer, self._exchange = optimizer, exchange
 
     def register_local_var(self, variable: Any) -> None:
@@ -44,7 +45,8 @@ class ReducedGradients(_Wrapping):
         """As the optimizer's; the gradients of all ranks. With several passes: those of the sums at every n-th call, and
         this rank's own at the others, whose apply_gradients() applies nothing."""
         gradients, variables = zip(*self._optimizer.compute_gradients(*arguments, **options))
-        reduced = self._local.aggregate(gradients, lambda given: self._exchange.reduce(given, variables))
+        given = self._exchange.complete(gradients, variables) if self._local.passes > 1 else gradients
+        reduced = self._local.aggregate(given, lambda given: self._exchange.reduce(given, variables))
         return list(zip(reduced, variables))
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: Optional[str] = None) -> Any:
@@ -89,7 +91,12 @@ class CombinedSteps(_Wrapping):
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: Optional[str] = None) -> Any:
         """Makes this rank's step, and after every n-th one replaces what the n have changed by all ranks' changes combined."""
         pairs = list(grads_and_vars)
-        shared = [pair[1] for pair in pairs if pair[0] is not None and not self._exchange.is_local(pair[1])]
+        # Also those without a gradient, which another rank, or another of the steps, may have.
+        shared = [
+            variable
+            for gradient, variable in pairs
+            if not self._exchange.is_local(variable) and (gradient is not None or variable.dtype.base_dtype.is_floating)
+        ]
         given = ops_of([gradient for gradient, _ in pairs])
 
         def step() -> Any:

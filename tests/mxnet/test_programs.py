@@ -238,6 +238,34 @@ else:
         assert result.returncode == 0 and "sums 10000000.0" in result.stdout, result.stdout + result.stderr
 
 
+TRAINS_AGAIN = """
+import farandole.mxnet as hvd
+import mxnet as mx
+
+net = mx.gluon.nn.Dense(1, in_units=2)
+net.initialize()
+trainer = None
+for life in range(2):
+    hvd.init()
+    if trainer is None or hvd.rank() == 1:
+        trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    for _ in range(2):
+        with mx.autograd.record():
+            loss = net(mx.nd.ones((1, 2)) * (hvd.rank() + 1)).square()
+        loss.backward()
+        trainer.step(1)
+    mx.nd.waitall()
+    hvd.shutdown()
+print("good", flush=True)
+"""
+
+
+def test_a_trainer_of_an_earlier_life_meets_a_new_one(tmp_path: pathlib.Path) -> None:
+    """Ranks compare parameters once after each init()."""
+    result = harness.run_program(tmp_path, TRAINS_AGAIN, FARANDOLE_STALL_LIMIT_MS="10000")
+    assert result.returncode == 0 and result.stdout.count("good") == 2, result.stdout + result.stderr
+
+
 def test_forked_data_loaders_and_the_worker_do_not_meet() -> None:
     code = """
 import farandole.mxnet as hvd, mxnet as mx, numpy

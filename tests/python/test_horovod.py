@@ -155,6 +155,10 @@ for wrong in ({"hosts": "a:1", "hostfile": "b"}, {"use_gloo": True, "use_mpi": T
         assert "only allow one" in str(error)
     else:
         raise AssertionError("no ValueError")
+# Its name before Horovod 0.20, which is a function as well.
+import horovod.run
+from horovod.run import run, run_commandline
+assert horovod.run(len, ("abc",), np=1) == horovod.run.run(len, ("abc",), np=1) == [3] and run is not horovod.run
 print("good")
 """
 

@@ -53,3 +53,23 @@ def test_a_second_run_goes_on_from_the_newest_checkpoint(tmp_path: pathlib.Path)
     for began in (0, 5):
         result = harness.run(harness.Setup(2), tmp_path / "state", sys.executable, str(program), str(tmp_path))
         assert result.returncode == 0 and result.stdout.count(f"began at {began}\n") == 2, result.stdout
+
+
+def row_of(page: str, first: str) -> str:
+    """The code in the second column of a table's row."""
+    found = re.search(rf"^\| {first} \| `(.*?)` \|$", (DOCS / page).read_text(encoding="utf-8"), re.M)
+    assert found, f"{page} has no row {first}"
+    return found.group(1)
+
+
+def test_numpys_checkpoint_has_what_was_given(tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, numpy, farandole.numpy as hvd\nfrom farandole import checkpoint\nhvd.init()\n"
+        "directory, step, line = sys.argv[1], 3, numpy.arange(5)\n"
+        f"{row_of('checkpoints.md', 'NumPy')}\nhvd.barrier()\n"
+        "assert (numpy.load(checkpoint.latest(directory))['line'] == line).all()\nprint('it is there')\n",
+        encoding="utf-8",
+    )
+    result = harness.run(harness.Setup(2), tmp_path / "state", sys.executable, str(program), str(tmp_path))
+    assert result.returncode == 0 and result.stdout.count("it is there") == 2, result.stdout

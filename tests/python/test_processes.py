@@ -428,7 +428,7 @@ hvd.barrier()
 expect(hvd.CheckpointError, lambda: save(fails, directory, 40, wait=True), "No space left")
 assert load(latest(directory))["step"] == 30
 hvd.barrier()
-assert not [name for name in os.listdir(directory) if name.endswith(".partial")], os.listdir(directory)
+assert not [name for name in os.listdir(directory) if ".partial" in name], os.listdir(directory)
 print("good", flush=True)
 """
 
@@ -445,18 +445,3 @@ def test_checkpoints_work_without_a_coordinator(tmp_path: pathlib.Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     result = alone(f"import sys; sys.argv = ['', {str(tmp_path / 'checkpoints')!r}]\n{CHECKPOINT}")
     assert (result.returncode, result.stdout) == (0, "good\n")
-
-
-def test_process_can_join_again_after_shutdown(job: Job) -> None:
-    result = job(
-        2,
-        """
-import farandole.numpy as hvd, numpy
-for life in range(3):
-    hvd.init(process_sets=[hvd.ProcessSet([0])])
-    assert hvd.allreduce(numpy.ones(3), op=hvd.Sum, name="x").tolist() == [2.0] * 3
-    hvd.shutdown()
-print("good", flush=True)
-""",
-    )
-    assert result.returncode == 0 and result.stdout.count("good") == 2, result.stdout

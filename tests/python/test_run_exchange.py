@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection
 from typing import Any, Callable, List, Tuple
 
 import pytest
@@ -43,8 +44,12 @@ def read(peer: socket.socket, size: int) -> bytes:
     return data
 
 
+class Longer(bytes):
+    """A stranger on the way says that it is longer than it is."""
+
+
 def send(peer: socket.socket, message: bytes) -> None:
-    peer.sendall(struct.pack("!i", len(message)) + message)
+    peer.sendall(struct.pack("!i", 2**31 - 1 if isinstance(message, Longer) else len(message)) + message)
 
 
 def receive(peer: socket.socket) -> bytes:
@@ -120,6 +125,27 @@ def test_an_outcome_that_was_changed_is_not_unpickled(exchange: Exchange, monkey
     with pytest.raises((EOFError, OSError)):
         deliver(Result(0, [Trap(), "x" * 200]))
     unpickled.clear()  # pickling asks the trap for its way
+    assert exchange.outcomes() == [] and not unpickled
+
+
+def test_a_length_that_was_changed_takes_no_memory(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: List[int] = []
+    whole = Connection._recv
+
+    def counted(self: Any, size: int, *rest: Any) -> Any:
+        taken.append(size)
+        return whole(self, size, *rest)
+
+    monkeypatch.setattr(Connection, "_recv", counted)
+    at(
+        monkeypatch,
+        Path(int(exchange.address), lambda message: Longer(message) if len(message) > 120 else message).port,
+        exchange.key,
+    )
+    for call in (fetch, lambda: deliver(Result(0, "x" * 200))):
+        with pytest.raises((EOFError, OSError)):
+            call()
+    assert max(taken) < 1000, taken
     assert exchange.outcomes() == [] and not unpickled
 
 
@@ -321,7 +347,7 @@ def test_messages_of_an_earlier_connection_are_refused(exchange: Exchange, monke
     calls = list(path.to_worker)
     path.to_driver.clear()
     deliver(Result(0, "value"))
-    assert (len(calls), len(path.to_driver)) == (3, 3)
+    assert (len(calls), len(path.to_driver)) == (4, 4)
     with socket.create_connection(("127.0.0.1", int(exchange.address)), 20) as peer:
         for message in path.to_driver:
             with contextlib.suppress(OSError):
@@ -353,10 +379,10 @@ def test_a_message_is_taken_once(pair: Any) -> None:
     worker.send(b"outcome", b"value")
     sent = at_driver.recv_bytes()
     at_worker.send_bytes(sent)
-    assert driver.receive(b"outcome") == b"value"
+    assert driver.receive(b"outcome", 16) == b"value"
     at_worker.send_bytes(sent)
     with pytest.raises(AuthenticationError):
-        driver.receive(b"outcome")
+        driver.receive(b"outcome", 16)
 
 
 def test_messages_are_taken_in_their_order(pair: Any) -> None:
@@ -365,7 +391,7 @@ def test_messages_are_taken_in_their_order(pair: Any) -> None:
     worker.send(b"outcome", b"second")
     at_driver.recv_bytes()
     with pytest.raises(AuthenticationError):
-        driver.receive(b"outcome")
+        driver.receive(b"outcome", 16)
 
 
 def test_a_message_is_of_one_kind_and_one_sender(pair: Any) -> None:
@@ -377,7 +403,7 @@ def test_a_message_is_of_one_kind_and_one_sender(pair: Any) -> None:
         driver.receive(b"outcom", 100)
     at_driver.send_bytes(sent)
     with pytest.raises(AuthenticationError):
-        worker.receive(b"outcome")
+        worker.receive(b"outcome", 16)
 
 
 def test_no_two_lists_of_fields_have_the_same_mac() -> None:

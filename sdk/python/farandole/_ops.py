@@ -73,12 +73,16 @@ class _EncodedNames(Dict[str, bytes]):
             raise ValueError(f"the name {name!r} holds a NUL character")
         if len(self) >= MOST_NAMES:
             self.clear()
-        encoded = self[name] = name.encode()
+        try:
+            encoded = self[name] = name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the name {name!r} is no text of Unicode: it holds half of a surrogate pair") from None
         return encoded
 
 
 encode_name: Callable[[str], bytes] = _EncodedNames().__getitem__
-"""A tensor's name for the library. ValueError: it is no string, or holds a NUL, where the library would see its end."""
+"""A tensor's name for the library. ValueError: it is no string, or holds a NUL, where the library would see its end, or has no
+UTF-8."""
 
 
 def name_for(name: Optional[str]) -> Any:
@@ -103,11 +107,14 @@ def explain(error: BaseException, prescale: Any, postscale: Any, process_set: An
 
 
 def root_for(root: Any) -> int:
-    """A root's rank for the library. ValueError: it is no whole number."""
+    """A root's rank for the library. ValueError: it is no whole number, or one that no job has."""
     try:
-        return operator.index(root)
+        rank = operator.index(root)
     except TypeError:
-        raise ValueError(f"root_rank is a rank of the job, not {root!r}") from None
+        rank = 2**31
+    if not -(2**31) <= rank < 2**31:
+        raise ValueError(f"root_rank is a rank of the job, not {root!r}")
+    return rank
 
 
 def listed(arrays: Any) -> List[Any]:
@@ -375,7 +382,7 @@ def alltoall(
     dims, ndim = shape_for(shape)
     group = group_of(process_set)
     size = lib.farandole_group_size(group)
-    numbers = ffi.NULL if splits is None else ffi.new("int64_t[]", list(splits))
+    numbers = ffi.NULL if splits is None else _numbers(list(splits))
 
     def collect(ids: Sequence[int]) -> Any:
         output, rows = _gathered_array(adapter, source, ids[0], size)
@@ -386,6 +393,14 @@ def alltoall(
     terms = (dims, ndim, dtype, numbers, count, group, wait_ms())
     handle.submit(adapter.place(source), lib.farandole_alltoall, name_for(name), address, *terms)
     return handle
+
+
+def _numbers(splits: List[int]) -> Any:
+    try:
+        return ffi.new("int64_t[]", splits)
+    except OverflowError:
+        beyond = next(number for number in splits if not -(2**63) <= number < 2**63)
+        raise ValueError(f"splits are at most {2**63 - 1} rows, not {beyond}") from None
 
 
 def gather(

@@ -5,13 +5,14 @@ A worker connects to fetch the call, and again to deliver its outcome. Messages 
     both     a nonce of 32 random bytes, at the same time
     worker   wish      FETCH or DELIVER, which proves the worker
     driver   welcome   empty, which proves the driver
-    driver   call      if FETCH
-    worker   outcome   if DELIVER
+    driver   call      if FETCH, behind its size
+    worker   outcome   if DELIVER, behind its size
     driver   taken     empty: the worker may end
 
 Each message but the nonces has a MAC, HMAC-SHA256, over its sender, its number, its kind and its content. The MAC's key is for
 this connection and this sender: it follows from the secret and both nonces. The secret has no other use, so that nothing which
-an end answers can pass for a message. Nothing is unpickled before its MAC has been checked.
+an end answers can pass for a message. Nothing is unpickled before its MAC has been checked, nor memory taken for more than the
+size whose MAC has been.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ import tempfile
 import threading
 import traceback
 from multiprocessing.connection import AuthenticationError, Client, Connection, Listener
-from typing import Any, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Iterator, List, NamedTuple, Tuple, Union
 
 from . import _options
 from ._pickles import dumps, dumps_for_others, loads
@@ -36,6 +37,7 @@ _DRIVER, _WORKER = b"driver", b"worker"
 
 _NONCE_BYTES = 32
 _MAC_BYTES = 32
+_SIZE_BYTES = 8
 
 
 def _mac(key: bytes, *fields: bytes) -> bytes:
@@ -60,7 +62,7 @@ class _Messages:
         if len(nonces[self._other]) != _NONCE_BYTES:
             raise AuthenticationError(f"a nonce of run() has {len(nonces[self._other])} bytes, not {_NONCE_BYTES}")
         self._keys = {
-            sender: _mac(secret, b"farandole run 1", sender, nonces[_DRIVER], nonces[_WORKER])
+            sender: _mac(secret, b"farandole run 2", sender, nonces[_DRIVER], nonces[_WORKER])
             for sender in (_DRIVER, _WORKER)
         }
         self._counts = {_DRIVER: 0, _WORKER: 0}
@@ -69,10 +71,19 @@ class _Messages:
         """In the order in which the other end receives."""
         self._connection.send_bytes(self._next_mac(self._own, kind, content) + content)
 
-    def receive(self, kind: bytes, most: Optional[int] = None) -> bytes:
+    def send_behind_its_size(self, kind: bytes, content: bytes) -> None:
+        """Content of any size."""
+        self.send(kind + b"'s size", len(content).to_bytes(_SIZE_BYTES, "big"))
+        self.send(kind, content)
+
+    def receive_behind_its_size(self, kind: bytes) -> bytes:
+        """As receive(), of what send_behind_its_size() has sent."""
+        return self.receive(kind, int.from_bytes(self.receive(kind + b"'s size", _SIZE_BYTES), "big"))
+
+    def receive(self, kind: bytes, most: int) -> bytes:
         """The content, of at most so many bytes. AuthenticationError: the other end has not sent this as its next message.
         OSError: it is larger."""
-        message = self._connection.recv_bytes(None if most is None else _MAC_BYTES + most)
+        message = self._connection.recv_bytes(_MAC_BYTES + most)
         content = message[_MAC_BYTES:]
         if not hmac.compare_digest(message[:_MAC_BYTES], self._next_mac(self._other, kind, content)):
             raise AuthenticationError(
@@ -91,6 +102,12 @@ class Result(NamedTuple):
 
     rank: int
     value: Any
+
+
+class Ended(NamedTuple):
+    """The function has ended its process with code 0: there is no result."""
+
+    rank: int
 
 
 class RemoteError(Exception):
@@ -135,7 +152,7 @@ class Failure(NamedTuple):
         return error
 
 
-Outcome = Union[Result, Failure]
+Outcome = Union[Result, Ended, Failure]
 
 
 class Exchange:
@@ -200,9 +217,9 @@ class Exchange:
     def _answer(self, met: Tuple[_Messages, bytes]) -> None:
         worker, wish = met
         if wish == FETCH:
-            worker.send(b"call", self._call)
+            worker.send_behind_its_size(b"call", self._call)
             return
-        outcome = worker.receive(b"outcome")
+        outcome = worker.receive_behind_its_size(b"outcome")
         with self._lock:
             self._outcomes.append(outcome)
         worker.send(b"taken")
@@ -227,7 +244,7 @@ def _driver(wish: bytes) -> Iterator[_Messages]:
 def fetch() -> Any:
     """On a worker: the arguments of the driver's Exchange; modules are looked for where the driver does."""
     with _driver(FETCH) as driver:
-        paths, call = loads(driver.receive(b"call"))
+        paths, call = loads(driver.receive_behind_its_size(b"call"))
     sys.path.extend(path for path in paths if path not in sys.path)
     return loads(call)
 
@@ -236,5 +253,5 @@ def deliver(outcome: Outcome) -> None:
     """On a worker: gives the driver its outcome. Raises the exceptions of pickling it."""
     pickled = dumps(outcome)
     with _driver(DELIVER) as driver:
-        driver.send(b"outcome", pickled)
+        driver.send_behind_its_size(b"outcome", pickled)
         driver.receive(b"taken", 0)

@@ -1,7 +1,7 @@
 """A worker of run(): python -m farandole._run_worker."""
 
 from . import _options
-from ._run_exchange import Failure, Result, deliver, fetch
+from ._run_exchange import Ended, Failure, Result, deliver, fetch
 from .basics import is_initialized, rank
 
 
@@ -15,8 +15,8 @@ def main() -> None:
     try:
         deliver(Result(_rank(), func(*args, **kwargs)))
     except BaseException as error:
-        if not isinstance(error, SystemExit) or error.code:
-            deliver(Failure.of(_rank(), error))
+        failed = not isinstance(error, SystemExit) or error.code
+        deliver(Failure.of(_rank(), error) if failed else Ended(_rank()))
         raise
 
 

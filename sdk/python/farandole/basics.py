@@ -6,7 +6,7 @@ import sys
 import traceback
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
-from . import _communicators, _options, _stacks
+from . import _communicators, _epochs, _options, _stacks
 from . import process_sets as _process_sets
 from ._library import check, failure, ffi, forked, interruptible, lib
 from .exceptions import Dismissed, NotReady
@@ -33,7 +33,8 @@ def init(
     members = _members_of(comm)
     if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
         raise ValueError(f'process_sets must be a list of ProcessSet or "dynamic", not {process_sets!r}')
-    if not is_initialized():
+    is_new = not is_initialized()
+    if is_new:
         _refuse_a_second_worker()
         program = ffi.new("char[]", _options.program_path().encode())
         options = ffi.new("farandole_init_options*", {"struct_bytes": ffi.sizeof("farandole_init_options")})
@@ -47,8 +48,12 @@ def init(
             raise dismissal(error) from error
         _options.take_place()
         _stacks.register()
-    if process_sets is not None and not isinstance(process_sets, str):
-        _process_sets.register_lasting(_with_ranks(process_sets))
+    try:
+        if process_sets is not None and not isinstance(process_sets, str):
+            _process_sets.register_lasting(_with_ranks(process_sets))
+    finally:
+        if is_new:
+            _epochs.begin()
 
 
 def _refuse_a_second_worker() -> None:

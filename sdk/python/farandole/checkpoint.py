@@ -43,9 +43,12 @@ def _directory(directory: Any) -> bytes:
 
 def _step(step: Any) -> int:
     try:
-        return operator.index(step)
+        number = operator.index(step)
     except TypeError:
         raise ValueError(f"a checkpoint's step is a whole number, not {step!r}") from None
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"a checkpoint's step is a number of 64 bits, not {number}")
+    return number
 
 
 def _reason(error: BaseException) -> str:

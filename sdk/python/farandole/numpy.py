@@ -77,20 +77,37 @@ _NAMED_DTYPES = {
 }
 
 
+def _element_type(dtype: numpy.dtype) -> int:
+    """The library's. ValueError: it has none."""
+    found = _DTYPES.get(dtype, _NAMED_DTYPES.get(dtype.name))
+    if not dtype.isnative:
+        raise ValueError(
+            f"an array of {dtype.str} has another machine's order of bytes: "
+            "use array.astype(array.dtype.newbyteorder('='))"
+        )
+    if found is None:
+        raise ValueError(f"an array of {dtype} cannot be sent: farandole has no such element type")
+    return found
+
+
+def _refuse_masks(given: Any) -> None:
+    """ValueError: an array is masked, or one in a list, where NumPy and others would drop the mask."""
+    if isinstance(given, numpy.ma.MaskedArray):
+        raise ValueError("the array is masked: farandole does not send masks; give array.filled(value), or its .data")
+    if isinstance(given, (list, tuple)):
+        # Long lists are mostly of numbers.
+        if any(issubclass(kind, (list, tuple, numpy.ma.MaskedArray)) for kind in set(map(type, given))):
+            for each in given:
+                _refuse_masks(each)
+
+
 class _NumpyAdapter:
     """The view of a numpy.ndarray."""
 
     def describe(self, array: numpy.ndarray) -> Tuple[int, Tuple[int, ...], int]:
         dtype = _DTYPES.get(array.dtype)
         if dtype is None:
-            dtype = _NAMED_DTYPES.get(array.dtype.name)
-            if not array.dtype.isnative:
-                raise ValueError(
-                    f"an array of {array.dtype.str} has another machine's order of bytes: "
-                    "use array.astype(array.dtype.newbyteorder('='))"
-                )
-            if dtype is None:
-                raise ValueError(f"an array of {array.dtype} cannot be sent: farandole has no such element type")
+            dtype = _element_type(array.dtype)
         return array.__array_interface__["data"][0], array.shape, dtype
 
     def contiguous(self, array: numpy.ndarray, reduction: Optional[_ops.Reduction] = None) -> numpy.ndarray:
@@ -107,13 +124,10 @@ class _NumpyAdapter:
         return output
 
     def assign(self, target: numpy.ndarray, source: numpy.ndarray) -> None:
-        target[...] = source
+        numpy.asarray(target)[...] = source
 
     def accept(self, given: Any) -> numpy.ndarray:
-        if isinstance(given, numpy.ma.MaskedArray):
-            raise ValueError(
-                "the array is masked: farandole does not send masks; give array.filled(value), or its .data"
-            )
+        _refuse_masks(given)
         return numpy.asarray(given)
 
     def accept_writable(self, given: Any) -> numpy.ndarray:
@@ -121,7 +135,8 @@ class _NumpyAdapter:
             raise ValueError(f"an operation in place needs a numpy.ndarray, not a {type(given).__name__}")
         if not given.flags.writeable:
             raise ValueError("an operation in place needs an array that can be written; this one is read-only")
-        return self.accept(given)
+        _refuse_masks(given)
+        return given
 
     def whole_numbers(self, splits: Any) -> Optional[List[int]]:
         if splits is None:

@@ -19,8 +19,8 @@ _KIND_AND_SIZE = 16
 
 
 class _Broadcast:
-    """The chunks of one object, each a header (kind and size, 8 bytes each, and the proof of both and of the content) and
-    its content."""
+    """The chunks of one object, each a header (kind and size, 8 bytes each, and the proof of both, of the content, and of
+    the chunks before it) and its content."""
 
     def __init__(self, root: int, name: Optional[str], process_set: ProcessSet) -> None:
         self._root = _ops.root_for(root)
@@ -30,10 +30,12 @@ class _Broadcast:
         self._content_name = _ops.name_for(f"{name}.content" if name else None)
         self._label = f"broadcast {self._root} {self._group} {name or ''}"
         self._chunks = 0
+        # Of the chunk before: so that chunks of two objects cannot be put together.
+        self._last_proof = b""
 
     def send(self, kind: int, content: bytearray) -> None:
         header = kind.to_bytes(8, "little") + len(content).to_bytes(8, "little")
-        proof = _proofs.proof_of(self._next_label(header), content)
+        proof = self._last_proof = _proofs.proof_of(self._next_label(header), content)
         self._broadcast(bytearray(header + proof), self._header_name)
         self._broadcast(content, self._content_name)
 
@@ -48,11 +50,12 @@ class _Broadcast:
         content = bytearray(size)
         self._broadcast(content, self._content_name)
         _proofs.require(self._next_label(told), content, proof, what)
+        self._last_proof = bytes(proof)
         return int.from_bytes(told[:8], "little"), content
 
     def _next_label(self, header: bytes) -> str:
         self._chunks += 1
-        return f"{self._label} {self._chunks} {header.hex()}"
+        return f"{self._label} {self._chunks} {header.hex()} {self._last_proof.hex()}"
 
     def _broadcast(self, memory: bytearray, name: Any) -> None:
         address = _address(memory)

@@ -17,7 +17,7 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import _options
-from ._run_exchange import Exchange, Failure
+from ._run_exchange import Exchange, Failure, Outcome, Result
 
 __all__ = ["run", "run_commandline"]
 
@@ -51,7 +51,7 @@ def run(
     min_np: Optional[int] = None,
     max_np: Optional[int] = None,
 ) -> List[Any]:
-    """Returns what func(*args, **kwargs) returns on each worker of a new job, by rank.
+    """Returns what func(*args, **kwargs) returns on each worker of a new job, by rank; None if it calls sys.exit(0).
 
     Function, arguments and results are pickled, by cloudpickle where that is installed; so they may be lambdas and of
     __main__. Workers look for modules where this process does. `np`, `min_np` and `max_np` are short for `num_proc`,
@@ -60,7 +60,7 @@ def run(
     the bounds, or a script) the results of the first `min_num_proc` ranks are returned.
 
     Raises func's exception on any rank again, with that rank's traceback as its cause; the launcher ends the others.
-    RuntimeError: the job has failed in another way, told on stderr. ValueError: arguments are wrong, or exclude each other.
+    RuntimeError: the job has failed otherwise, as stderr says, or a rank has no result. ValueError: arguments are wrong.
     """
     del disable_cache
     _refuse_wrong(func, args, kwargs)
@@ -90,7 +90,25 @@ def run(
         }
     )
     command = [*options, executable or sys.executable, "-m", "farandole._run_worker"]
-    results = _run((func, tuple(args), kwargs or {}), command, bool(hosts or hostfile or host_discovery_script))
+    outcomes = _run((func, tuple(args), kwargs or {}), command, bool(hosts or hostfile or host_discovery_script))
+    return _results(outcomes, options, least)
+
+
+def _results(outcomes: Sequence[Outcome], options: Sequence[str], least: Optional[int]) -> List[Any]:
+    """By rank, of the job that was launched with these options. RuntimeError: a rank has none."""
+    is_elastic = {"--min-np", "--max-np", "--host-discovery-script"} & {word.split("=")[0] for word in options}
+    size = int(options[1]) if options[0] == "-np" else 0
+    if is_elastic:
+        # A process that the job has no place for ends as one that calls sys.exit(0).
+        having = {outcome.rank for outcome in outcomes if isinstance(outcome, Result)}
+        size = least or 0
+        outcomes = [each for each in outcomes if isinstance(each, Result) or each.rank in set(range(size)) - having]
+    missing = set(range(size)) - {outcome.rank for outcome in outcomes}
+    if missing:
+        raise RuntimeError(
+            f"rank {min(missing)} of run() has ended with code 0 and without a result, as os._exit(0) does it"
+        )
+    results = [getattr(outcome, "value", None) for outcome in sorted(outcomes, key=lambda outcome: outcome.rank)]
     return results if least is None else results[:least]
 
 
@@ -124,7 +142,7 @@ def _written(options: Dict[str, Any]) -> List[str]:
     return words
 
 
-def _run(call: Tuple[Any, ...], command: Sequence[str], has_other_hosts: bool) -> List[Any]:
+def _run(call: Tuple[Any, ...], command: Sequence[str], has_other_hosts: bool) -> Sequence[Outcome]:
     with Exchange(call, has_other_hosts) as exchange:
         environment = _options.environment_with(
             FARANDOLE_RUN_ADDRESS=exchange.address, FARANDOLE_RUN_KEY=exchange.key.hex()
@@ -140,7 +158,7 @@ def _run(call: Tuple[Any, ...], command: Sequence[str], has_other_hosts: bool) -
             raise
         outcomes = exchange.outcomes()
     if code == 0:
-        return [outcome.value for outcome in sorted(outcomes, key=lambda outcome: outcome.rank)]
+        return outcomes
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     # The first to fail is the cause; that the epoch has ended is what the others see of it.
     for failure in sorted(failures, key=lambda failure: failure.is_consequence):

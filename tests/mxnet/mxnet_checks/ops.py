@@ -112,6 +112,23 @@ def a_grouped_allreduce_takes_mixed_types_and_views() -> None:
     assert values_of(whole) == [sum(range(1, size + 1))] * 8
 
 
+@check.each(2, 4096, 1 << 18)
+def a_group_in_place_reduces_memory_that_arrays_share_once(count: int) -> None:
+    """Each result is that of a copy."""
+    whole = mx.nd.full((count, 2), 0)
+    shares = {
+        "the same array": [whole, whole],
+        "the same memory": [whole.reshape((-1,)), mx.nd.full((3,), hvd.rank() + 1), whole],
+        "an overlap": [whole[1:], whole[: count - 1], whole[: count // 2 + 1]],
+    }
+    for what, arrays in shares.items():
+        whole[:] = hvd.rank() + 1
+        found = hvd.grouped_allreduce_(arrays, op=hvd.Sum, name="shared")
+        assert all(each is array for each, array in zip(found, arrays)), what
+        for array in arrays:
+            assert (array == sum(range(1, hvd.size() + 1))).asnumpy().all(), what
+
+
 @check.each(*INTEGERS, *FLOATS)
 def an_allgather_joins_the_ranks_rows(dtype: str) -> None:
     result = hvd.allgather(own(dtype, hvd.rank() + 1))

@@ -6,7 +6,7 @@ from typing import Any, Dict, Tuple
 import farandole.mxnet as hvd
 import mxnet as mx
 import numpy
-from harness import Checks, noted_sections
+from harness import Checks, expect_error, noted_sections
 
 check = Checks()
 
@@ -101,6 +101,42 @@ def parameters_without_a_gradient_are_left_out() -> None:
     trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 0.05})
     train(net, trainer, *map(share, batch()))
     numpy.testing.assert_array_equal(net[0].weight.data().asnumpy(), before)
+
+
+@check.each("0", "1")
+def a_parameter_that_is_frozen_on_one_rank_is_named(groups: str) -> None:
+    if hvd.size() < 2:
+        return
+    net = make_net(0)
+    frozen = net[0 if hvd.rank() == 0 else 1].weight
+    frozen.grad_req = "null"
+    trainer = hvd.DistributedTrainer(
+        net.collect_params(), "sgd", {"learning_rate": 0.05}, num_groups=int(groups), prefix=f"frozen{groups}."
+    )
+    words = ("net_dense0_weight: rank 0 has no gradient (grad_req null)", "rank 1 has a gradient")
+    expect_error(ValueError, lambda: train(net, trainer, *map(share, batch())), *words)
+
+
+@check
+def groups_of_other_parameters_are_told_in_a_later_step() -> None:
+    if hvd.size() < 2:
+        return
+    parameters = [mx.gluon.Parameter(name, shape=(2,)) for name in "abc"]
+    for each in parameters:
+        each.initialize(mx.init.Zero())
+    trainer = hvd.DistributedTrainer(parameters, "sgd", {"learning_rate": 1.0}, num_groups=1, prefix="later.")
+
+    def step() -> None:
+        with mx.autograd.record():
+            loss = sum(each.data().sum() for each in parameters)
+        loss.backward()
+        trainer.step(1)
+        for each in parameters:
+            each.data().asnumpy()
+
+    step()
+    parameters[0 if hvd.rank() == 0 else 1].grad_req = "null"
+    expect_error(ValueError, step, "has shape [0,2,")
 
 
 @check

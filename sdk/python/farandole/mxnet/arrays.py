@@ -1,9 +1,14 @@
 """MXNet's arrays: those that callers give, those that results are made in, and those of a GPU."""
 
+import ctypes
 import warnings
 from typing import Any, List, Sequence, Tuple
 
 import mxnet as mx
+import numpy
+from mxnet.base import _LIB, check_call
+
+from .._operations import share_memory
 
 _has_told = False
 
@@ -65,6 +70,23 @@ def written_back(arrays: Sequence[mx.nd.NDArray], outputs: Sequence[mx.nd.NDArra
         if output is not array:
             output.copyto(array)
     return list(arrays)
+
+
+def _address_of(array: mx.nd.NDArray) -> int:
+    """Of its memory; what writes it may still be on its way."""
+    address = ctypes.c_void_p()
+    check_call(_LIB.MXNDArrayGetData(array.handle, ctypes.byref(address)))
+    return address.value or 0
+
+
+def apart(arrays: Sequence[mx.nd.NDArray]) -> Sequence[mx.nd.NDArray]:
+    """Arrays that one operation may write: copies in the host's memory, if some of these share memory."""
+    if len(arrays) < 2:
+        return arrays
+    sizes = [array.size * numpy.dtype(array.dtype).itemsize for array in arrays]
+    if not share_memory(list(map(_address_of, arrays)), sizes):
+        return arrays
+    return [_copied(array, mx.cpu()) for array in arrays]
 
 
 def with_rows(array: mx.nd.NDArray) -> Tuple[int, ...]:

@@ -20,7 +20,7 @@ from .._operations import Operations, described_by
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Average, choose
 from ._engine import Terms, name_of, push
-from .arrays import accept, delivered, empty, on_host, with_rows, written_back
+from .arrays import accept, apart, delivered, empty, on_host, with_rows, written_back
 
 
 def _reduction(priority: int, op: int, prescale: float, postscale: float, process_set: ProcessSet) -> Terms:
@@ -99,9 +99,17 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
     op: Optional[int] = None,
 ) -> List[mx.nd.NDArray]:
-    """As grouped_allreduce, in place; returns `tensors`."""
+    """As grouped_allreduce, in place; returns `tensors`. Memory that several of them share is reduced once."""
     terms = _reduction(priority, choose(op, average), prescale_factor, postscale_factor, process_set)
-    return _reduce(tensors, True, name, terms)
+    given = [accept(tensor) for tensor in _ops.listed(tensors)]
+    return written_back(given, _reduce(apart(given), True, name, terms))
+
+
+def reduce_gradients(
+    gradients: Sequence[mx.nd.NDArray], name: str, priority: int, op: int, prescale: float, process_set: ProcessSet
+) -> None:
+    """As grouped_allreduce_ of arrays that share no memory: to see that they do not would take twice as long."""
+    _reduce(gradients, True, name, _reduction(priority, op, prescale, 1.0, process_set))
 
 
 # The shape of a result must be known when the engine gets the operation. So the ranks first tell each other their numbers

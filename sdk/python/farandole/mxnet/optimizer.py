@@ -14,7 +14,8 @@ from .._sections import section
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Sum
 from .compression import Compression, Compressor
-from .ops import allreduce_, grouped_allreduce_
+from .ops import reduce_gradients
+from .presence import Comparison, marker
 
 
 def _checked_factor(factor: Any) -> float:
@@ -39,20 +40,28 @@ class _Exchange:
         """The factor for the sums."""
         return self.factor / (self.process_set.size() or 1)
 
-    def reduce(self, gradients: Sequence[mx.nd.NDArray], names: Sequence[str], priorities: Sequence[int]) -> None:
-        """In place. The first of a step are those that the next one needs first."""
+    def reduce(
+        self,
+        gradients: Sequence[mx.nd.NDArray],
+        names: Sequence[str],
+        priorities: Sequence[int],
+        group: Optional[str] = None,
+    ) -> None:
+        """In place. The first of a step are those that the next one needs first. `group`: how the names of groups begin; None:
+        they are made of the names of their first and last gradient."""
         if self.process_set.size() == 1 and self.factor == 1.0:
             return
         pairs = [self._compression.compress(gradient) for gradient in gradients]
         sent = [array for array, _ in pairs]
-        terms = {"op": Sum, "prescale_factor": 1.0 / self.factor, "process_set": self.process_set}
+        terms = (Sum, 1.0 / self.factor, self.process_set)
         if self._num_groups > 0:
-            for begin, end in self._groups(len(sent)):
-                name = f"{names[begin]}:{names[end - 1]}"
-                grouped_allreduce_(sent[begin:end], name=name, priority=priorities[begin], **terms)
+            for number, (begin, end) in enumerate(self._groups(len(sent))):
+                own = f"{names[begin]}:{names[end - 1]}" if group is None else f"{group}.{number}"
+                mark = marker(tuple(names[begin:end]), number, sent[begin].dtype)
+                reduce_gradients([mark, *sent[begin:end]], own, priorities[begin], *terms)
         else:
             for array, name, priority in zip(sent, names, priorities):
-                allreduce_(array, name=name, priority=priority, **terms)
+                reduce_gradients([array], name, priority, *terms)
         for gradient, array, (_, context) in zip(gradients, sent, pairs):
             if array is not gradient:
                 self._compression.decompress(array, context).copyto(gradient)
@@ -94,6 +103,7 @@ class DistributedTrainer(mx.gluon.Trainer):
             optimizer = optimizer.unwrap()
         self._exchange = _Exchange(gradient_predivide_factor, num_groups, process_set, compression)
         self._prefix = prefix or ""
+        self._comparison = Comparison()
         # In an order that all ranks have alike.
         if isinstance(params, (list, tuple)):
             params = sorted(params, key=lambda parameter: parameter.name)
@@ -126,8 +136,9 @@ class DistributedTrainer(mx.gluon.Trainer):
                     )
                 gradients.append(replicas[0])
                 places.append(index)
+        self._comparison.make(f"{self._prefix}parameters", self._params, self._exchange.process_set)
         names = [f"{self._prefix}{index}" for index in places]
-        self._exchange.reduce(gradients, names, [-index for index in places])
+        self._exchange.reduce(gradients, names, [-index for index in places], f"{self._prefix}group")
 
 
 class DistributedOptimizer(mx.optimizer.Optimizer):

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -223,6 +224,27 @@ std::map<uint64_t, size_t> BasicRollUpHistory<Value>::Trace(uint64_t epoch, uint
 }
 
 template <typename Value>
+auto BasicRollUpHistory<Value>::TraceAll(uint64_t epoch, std::vector<uint32_t> ranks) const -> Places {
+  std::set<uint64_t> epochs;
+  for (const Runs& runs : levels_) {
+    for (const Run& run : runs) epochs.insert(run.epoch);
+  }
+  Places places;
+  for (; !ranks.empty() && !epochs.empty() && epoch >= *epochs.begin(); --epoch) {
+    if (epochs.count(epoch) > 0) places[epoch] = ranks;
+    const auto links = links_.find(epoch);
+    if (links == links_.end()) break;
+    const std::vector<int32_t>& old_ranks = links->second.old_ranks;
+    const auto end = std::remove_if(ranks.begin(), ranks.end(), [&old_ranks](uint32_t rank) {
+      return rank >= old_ranks.size() || old_ranks[rank] < 0;
+    });
+    ranks.erase(end, ranks.end());
+    for (uint32_t& rank : ranks) rank = static_cast<uint32_t>(old_ranks[rank]);
+  }
+  return places;
+}
+
+template <typename Value>
 int64_t BasicRollUpHistory<Value>::Boundary(size_t level) const {
   if (level == kLevels.size() || levels_[level].empty()) return std::numeric_limits<int64_t>::min();
   if (levels_[level - 1].empty()) return std::numeric_limits<int64_t>::max();
@@ -308,15 +330,12 @@ auto BasicRollUpHistory<Value>::Read(uint64_t epoch, uint32_t rank, std::optiona
 template <typename Value>
 auto BasicRollUpHistory<Value>::ReadMean(uint64_t epoch, absl::Span<const uint32_t> ranks,
                                          std::optional<absl::Duration> latest) const -> std::vector<Point> {
-  std::map<uint64_t, std::vector<size_t>> places;
-  for (const uint32_t rank : ranks) {
-    for (const auto& [at, place] : Trace(epoch, rank)) places[at].push_back(place);
-  }
+  const Places places = TraceAll(epoch, {ranks.begin(), ranks.end()});
   const auto value_of = [&places](const Run& run, int64_t at) {
     typename Value::Together mean;
     const auto found = places.find(run.epoch);
     if (found == places.end()) return mean.Value();
-    for (const size_t place : found->second) {
+    for (const uint32_t place : found->second) {
       if (place + 1 < run.size) mean.Add(run.point(at)[place]);
     }
     return mean.Value();

@@ -49,6 +49,10 @@ absl::StatusOr<std::optional<HistoryAsked>> HistoryIn(absl::string_view query) {
   } else if (!rank.empty() && (!absl::SimpleAtoi(rank, &asked.rank) || asked.rank == RollUpHistory::kWholeJob)) {
     return Wrong("rank", rank, "a rank's number, or all");
   }
+  // Another epoch would be another question, with the same answer.
+  if (!epoch.empty() && rank.empty())
+    return absl::InvalidArgumentError(
+        absl::StrCat("epoch=", epoch, " goes with rank= only; host=", asked.host_id, " is one of the last epoch"));
   if (!epoch.empty() && !absl::SimpleAtoi(epoch, &asked.epoch)) return Wrong("epoch", epoch, "an epoch's number");
   if (range.empty()) return asked;
   const auto* const found =

@@ -38,7 +38,8 @@ TEST(HistoryQueryTest, WhatIsNoneIsNamedWithWhatMayBe) {
       {"rank=-1", "rank=-1 is not"},
       {"rank=4294967295", "rank=4294967295 is not"},
       {"rank=1&epoch=x", "epoch=x is not an epoch's number"},
-      {"rank=1&host=a", "rank=1 and host=a ask for two histories"}};
+      {"rank=1&host=a", "rank=1 and host=a ask for two histories"},
+      {"host=a&epoch=3", "epoch=3 goes with rank= only"}};
   for (const auto& [query, sentence] : wrong) {
     const absl::Status status = HistoryIn(query).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << query;

@@ -19,9 +19,8 @@ constexpr size_t kMostReportBytes = 400 << 10;
 
 bool MeasuredRows::SaveHistory(StoreBatch* batch) {
   if (!history_.ranks.Save(batch)) return false;
-  // A commit has room for the rows of one of them.
-  const bool is_full = !batch->puts.empty() || !batch->deletes.empty();
-  if (is_full && history_.hosts.IsDue()) return false;
+  // A commit has room for the rows of one of them. Those of hosts that are not due yet may have some to delete.
+  if (!batch->puts.empty() || !batch->deletes.empty()) return !history_.hosts.IsDue();
   return history_.hosts.Save(batch);
 }
 

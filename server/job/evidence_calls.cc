@@ -171,14 +171,21 @@ void EvidenceCalls::On(const FlightReported& event) {
     if (!job_.launch_tokens.HasLaunched(run, event.only_of_token, incarnation)) continue;
     last.flights.Keep(flight.rank(), Latest(most, flight), job_.options.bytes);
   }
-  if (job_.run == nullptr && !last.flights.empty()) {
-    const std::string& sentence = last.flights.Judge(size, job_.ledger.now()).sentence;
-    if (!sentence.empty() && sentence != last.flight) job_.ledger.Tell(LogLine::Level::kInform, sentence);
-    last.flight = sentence;
-  }
+  TellOfEndedFlights();
   v1::ReportFlightResponse response;
-  response.set_sentence(last.flight);
+  // Until all records are judged, it might name a rank whose record has just come.
+  if (last.flights.JudgesAt() == absl::InfiniteFuture()) response.set_sentence(last.flight);
   job_.ledger.Answer<v1::ReportFlightResponse>(event.call, std::move(response));
+}
+
+void EvidenceCalls::TellOfEndedFlights() {
+  JobParts::LastEpoch& last = job_.last;
+  if (job_.run != nullptr || last.flights.empty()) return;
+  const auto size = static_cast<uint32_t>(job_.ledger.record().epoch().members_size());
+  const std::string& sentence = last.flights.Judge(size, job_.ledger.now()).sentence;
+  if (sentence == last.flight) return;
+  if (!sentence.empty()) job_.ledger.Tell(LogLine::Level::kInform, sentence);
+  last.flight = sentence;
 }
 
 void EvidenceCalls::Take(uint32_t rank, const v1::Evidence& evidence) {
@@ -195,6 +202,7 @@ void EvidenceCalls::Take(uint32_t rank, const v1::Evidence& evidence) {
 
 void EvidenceCalls::Settle() {
   AskIfStalled();
+  TellOfEndedFlights();
   const auto is_over = [this](const Waiting& waiting) {
     return waiting.unanswered.empty() || waiting.until <= job_.ledger.now() || !Runs(waiting.epoch);
   };
@@ -216,7 +224,7 @@ void EvidenceCalls::Settle() {
 }
 
 absl::Time EvidenceCalls::Deadline() const {
-  absl::Time deadline = absl::InfiniteFuture();
+  absl::Time deadline = job_.run == nullptr ? job_.last.flights.JudgesAt() : absl::InfiniteFuture();
   for (const Waiting& waiting : waiting_) deadline = std::min(deadline, waiting.until);
   return deadline;
 }

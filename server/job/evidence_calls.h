@@ -58,6 +58,8 @@ class EvidenceCalls {
   void Ask(Waiting waiting);
   void AskIfStalled();
   bool Runs(uint64_t epoch) const;
+  // Says what follows from the records of an epoch that has ended, where that has changed.
+  void TellOfEndedFlights();
   // A rank that has left after it was asked will not answer.
   void PassOverThoseThatLeft(Waiting* waiting) const;
   // Adds to those that are silent the ranks that have not answered.

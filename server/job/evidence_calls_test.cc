@@ -8,7 +8,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/job/job.h"
-#include "server/job/rules/bounds.h"
 #include "server/job/script.h"
 #include "server/job/test_shell.h"
 
@@ -187,13 +186,47 @@ TEST_F(EvidenceCallsTest, OtherRecordsOfTheSameRanksAreJudgedOnceASecond) {
   };
   EXPECT_THAT(report("first"), HasSubstr("'first'"));
   EXPECT_THAT(look(), AllOf(HasSubstr("allreduce 'first'"), HasSubstr("cost: 'first'")));
-  EXPECT_THAT(report("second"), HasSubstr("'first'"));
+  EXPECT_EQ(report("second"), "") << "not judged yet";
   EXPECT_THAT(look(), AllOf(HasSubstr("allreduce 'first'"), HasSubstr("cost: 'first'")));
   shell_.Oversleep(absl::Seconds(1));
   EXPECT_THAT(report("third"), HasSubstr("'third'"));
   EXPECT_THAT(look(), AllOf(HasSubstr("allreduce 'third'"), HasSubstr("cost: 'third'")));
   FlightReported nothing{shell_.NewCall(), {}};
   EXPECT_THAT(Replies<v1::ReportFlightResponse>(shell_.Step(nothing)).at(0).sentence(), HasSubstr("'third'"));
+}
+
+TEST(EndedEvidenceTest, WhatTheLastLaunchersSayIsToldASecondLater) {
+  TestShell shell{JobOptions()};
+  shell.FormEpoch(512);
+  shell.Step(AbortRequested{shell.NewCall(), "enough", false});
+  const auto report = [&shell](uint32_t first, uint32_t last, const std::string& name) {
+    FlightReported event{shell.NewCall(), {}};
+    for (uint32_t rank = first; rank <= last; ++rank) {
+      v1::FlightRecords* const flight = event.request.add_flights();
+      flight->set_epoch(1);
+      flight->set_rank(rank);
+      flight->add_names(name);
+      flight->add_records()->set_state(v1::FlightRecord::ENDED);
+      flight->mutable_records(0)->set_ordinal(1);
+      flight->mutable_records(0)->set_ended_after_us(2'000'000);
+    }
+    const Actions actions = shell.Step(event);
+    return std::get<v1::ReportFlightResponse>(std::get<Reply>(actions.outputs.back()).message).sentence();
+  };
+  const auto shown = [&shell] {
+    for (const Output& output : shell.Step(JobInspected{shell.NewCall()}).outputs) {
+      if (const auto* reply = std::get_if<Reply>(&output)) return std::get<v1::GetJobResponse>(reply->message).flight();
+    }
+    return std::string("no reply");
+  };
+  const std::string before = report(0, 399, "grad");
+  EXPECT_THAT(before, HasSubstr("'grad'"));
+  EXPECT_EQ(report(400, 400, "loss"), "") << "the launcher is not told what is old";
+  EXPECT_EQ(shown(), before) << "one rank more is not worth another judgement at once";
+  EXPECT_LE(shell.next_tick(), shell.now() + absl::Seconds(1));
+  shell.Oversleep(absl::Seconds(1));
+  shell.Step(Ticked{});
+  EXPECT_NE(shown(), before);
 }
 
 // A tensor that rank 0 waits for, and rank 1 has not submitted, is reported, and looked into.
@@ -450,35 +483,6 @@ TEST_F(SurveyCallsTest, WhereNobodyHasLookedWhatLaunchersReadIsTheAnswer) {
   ASSERT_EQ(answers_.size(), 1u);
   EXPECT_EQ(answers_[0].asked_unix_ms(), 0);
   EXPECT_EQ(answers_[0].costs(0).waited_us(), 2'000'000u);
-}
-
-TEST(EvidenceBoundsTest, TimesOfMoreNamesThanARankTellsAreRefused) {
-  v1::WorkerMessage message;
-  v1::FlightRecords* const flight = message.mutable_evidence()->mutable_flight();
-  for (int name = 0; name < 512; ++name) flight->add_times()->set_name("t");
-  EXPECT_TRUE(CheckMessage(message, 1).ok());
-  flight->mutable_times(0)->clear_name();
-  EXPECT_FALSE(CheckMessage(message, 1).ok());
-  flight->mutable_times(0)->set_name("t");
-  flight->add_times()->set_name("t");
-  EXPECT_EQ(CheckMessage(message, 1).message(), "times has 513 entries; 512 is the most");
-}
-
-TEST(EvidenceBoundsTest, MoreThanARankCanHaveIsRefused) {
-  v1::WorkerMessage message;
-  for (int record = 0; record < 512; ++record) message.mutable_evidence()->mutable_flight()->add_records();
-  EXPECT_TRUE(CheckMessage(message, 1).ok());
-  message.mutable_evidence()->mutable_flight()->add_records();
-  EXPECT_FALSE(CheckMessage(message, 1).ok());
-  message.mutable_evidence()->clear_flight();
-  for (int frame = 0; frame < 101; ++frame) {
-    if (message.evidence().threads_size() == 0) message.mutable_evidence()->add_threads();
-    message.mutable_evidence()->mutable_threads(0)->add_frames();
-  }
-  EXPECT_EQ(CheckMessage(message, 1).message(), "frames has 101 entries; 100 is the most");
-  v1::ReportFlightRequest report;
-  for (int flight = 0; flight < 1025; ++flight) report.add_flights();
-  EXPECT_FALSE(CheckReportFlight(report).ok());
 }
 
 }  // namespace

@@ -25,21 +25,27 @@ void EndedFlights::Clear() {
 }
 
 const FlightFinding& EndedFlights::Judge(uint32_t size, absl::Time now) {
-  if (IsDue(now, &found_)) finding_ = JudgeFlights(flights_, size);
+  if (IsDue(size, now, &found_)) finding_ = JudgeFlights(flights_, size);
   return finding_;
 }
 
 const v1::SurveyCollectivesResponse& EndedFlights::Survey(uint32_t size, absl::Time now) {
-  if (!IsDue(now, &surveyed_)) return survey_;
+  if (!IsDue(size, now, &surveyed_)) return survey_;
   survey_ = SurveyCollectives(flights_, size);
   survey_charge_.Resize(static_cast<int64_t>(survey_.SpaceUsedLong()));
   return survey_;
 }
 
-bool EndedFlights::IsDue(absl::Time now, Made* made) {
+absl::Time EndedFlights::JudgesAt() const {
+  return found_.version == version_ ? absl::InfiniteFuture() : found_.at + kDistance;
+}
+
+bool EndedFlights::IsDue(uint32_t size, absl::Time now, Made* made) {
   if (made->version == version_) return false;
-  if (made->ranks == flights_.size() && now < made->at + kDistance) return false;
-  *made = {version_, flights_.size(), now};
+  const size_t ranks = flights_.size();
+  const bool is_worth_it = ranks <= kFew || ranks > made->ranks + made->ranks / 2 || ranks == size;
+  if (!(ranks > made->ranks && is_worth_it) && now < made->at + kDistance) return false;
+  *made = {version_, ranks, now};
   ++made_;
   return true;
 }

@@ -74,6 +74,22 @@ TEST_F(EndedFlightsTest, RecordsOfAnotherRankAreLookedAtAtOnce) {
   EXPECT_EQ(flights_.by_rank().size(), 2u);
 }
 
+// A launcher decides how many ranks a call of it has.
+TEST_F(EndedFlightsTest, RanksThatComeOneByOneCostFewJudgements) {
+  constexpr uint32_t kRanks = 4096;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    flights_.Keep(rank, Finished("first"), account_);
+    flights_.Judge(kRanks + 1, now_);
+  }
+  EXPECT_LE(flights_.made(), EndedFlights::kFew + 8);
+  EXPECT_EQ(flights_.JudgesAt(), now_ + EndedFlights::kDistance) << "those since the last one are owed";
+  flights_.Keep(kRanks, Finished("first"), account_);
+  const uint64_t made = flights_.made();
+  flights_.Judge(kRanks + 1, now_);
+  EXPECT_EQ(flights_.made(), made + 1) << "all ranks are there";
+  EXPECT_EQ(flights_.JudgesAt(), absl::InfiniteFuture());
+}
+
 TEST_F(EndedFlightsTest, ItsBytesAreChargedAndGoWithIt) {
   flights_.Keep(0, Finished("first"), account_);
   Look(1);

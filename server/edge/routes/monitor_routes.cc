@@ -284,7 +284,7 @@ std::vector<HttpRoute> MonitorRoutes(MonitorSources sources) {
                     }});
   for (HttpRoute& route : AccessRoutes(router, sources.registry, pages.bytes)) routes.push_back(std::move(route));
   for (HttpRoute& route : ActionRoutes(router, sources.registry)) routes.push_back(std::move(route));
-  for (HttpRoute& route : CollectiveRoutes(router, sources.registry)) routes.push_back(std::move(route));
+  for (HttpRoute& route : CollectiveRoutes(router, sources.registry, pages.bytes)) routes.push_back(std::move(route));
   for (HttpRoute& route : HangRoutes(router, sources.registry, {files, pages.whole_jobs}))
     routes.push_back(std::move(route));
   for (HttpRoute& route : TimelineRoutes(router, sources.registry, files)) routes.push_back(std::move(route));

@@ -16,6 +16,7 @@ namespace {
 // Together with the dot they fill the 128 bytes of a job's name.
 constexpr size_t kMostMemberBytes = 40;
 constexpr size_t kMostParentBytes = 87;
+constexpr size_t kMostNameBytes = 128;
 // As many workers as a launch starts.
 constexpr int kMostMembers = 65536;
 
@@ -76,6 +77,8 @@ std::string NamePart(const std::string& job, const std::vector<int>& members) {
 }
 
 std::optional<std::vector<int>> ReadPart(const std::string& job, absl::string_view name) {
+  // Of a longer list, reading alone would take long.
+  if (name.size() > kMostNameBytes) return std::nullopt;
   if (!absl::ConsumePrefix(&name, job.substr(0, kMostParentBytes)) || !absl::ConsumePrefix(&name, ".")) {
     return std::nullopt;
   }

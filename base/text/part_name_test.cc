@@ -56,5 +56,14 @@ TEST(PartNameTest, OtherJobsAreNoParts) {
   }
 }
 
+TEST(PartNameTest, ALongerNameThanAJobMayHaveIsNoPart) {
+  std::string name = "train.0";
+  while (name.size() < 128) name += "-0";
+  EXPECT_EQ(name.size(), 129u);
+  EXPECT_FALSE(ReadPart("train", name).has_value());
+  name.resize(127);
+  EXPECT_TRUE(ReadPart("train", name).has_value());
+}
+
 }  // namespace
 }  // namespace farandole

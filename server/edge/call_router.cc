@@ -85,6 +85,7 @@ absl::StatusOr<JobKey> CallRouter::KeyOf(const grpc::CallbackServerContext& cont
 
 absl::StatusOr<JobKey> CallRouter::WorkerKeyFor(const absl::StatusOr<Access>& access, const std::string& job) {
   if (!access.ok()) return access.status();
+  if (absl::Status status = CheckJobName(job); !status.ok()) return status;
   if (!access->IsOfRun() || job == access->job || ReadPart(access->job, job).has_value())
     return KeyFor(*access, job, "");
   metrics_->CountDeniedCall();

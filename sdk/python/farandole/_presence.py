@@ -206,24 +206,56 @@ class _Facts(NamedTuple):
 _named_otherwise: Set[Tuple[Optional[int], Names]] = set()
 
 
+class _Agreed:
+    """The ranks' answers to each other."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        """How many ranks have compared their gradients; 0: none have."""
+        self.filled: Dict[Hashable, Dict[str, str]] = {}
+        """Of each kind of step, the gradients that some rank has."""
+        self.named_alike: Dict[Hashable, bool] = {}
+        """Of kinds of steps, whether equal names are the same variables."""
+        self.are_all_named_alike: Optional[bool] = None
+        """The same of all variables, where all ranks have variables of the same names."""
+
+    def add(self, variables: Variables, filled: Dict[str, str], are_named_alike: bool, have_same_names: bool) -> None:
+        """Of the step's kind. `have_same_names`: all ranks have variables of the same names, with a gradient or without."""
+        if len(self.filled) >= _MOST_LISTS:
+            self.filled.clear()
+        if have_same_names or len(self.named_alike) >= _MOST_LISTS:
+            self.named_alike.clear()
+        if have_same_names:
+            self.are_all_named_alike = are_named_alike
+        self.filled[variables.kind()] = filled
+        self.named_alike[variables.kind()] = are_named_alike
+        self.size = lib.farandole_size()
+
+
 class Presence:
     """Which gradients travel, of one optimizer or tape."""
 
     def __init__(self, process_set: ProcessSet) -> None:
         self._process_set = process_set
-        # Of each kind of step, the gradients that some rank has.
-        self._filled: Dict[Hashable, Dict[str, str]] = {}
-        self._are_named_alike: Optional[bool] = None
-        self.is_known = False
-        """Whether the ranks have compared their gradients."""
+        self._now = _Agreed()
+        # By this steps were compiled, which may outlive a shutdown().
+        self._compiled = self._now
         _epochs.follow(self)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the ranks have compared their gradients since init()."""
+        return self._now.size > 0
 
     def leave_epoch(self) -> None:
         """As Follower's."""
 
     def enter_epoch(self) -> None:
-        """The ranks are others, which know nothing of what these have agreed."""
-        self._filled, self._are_named_alike, self.is_known = {}, None, False
+        """The ranks are others, which know nothing of what these have agreed. After shutdown() and init() as many ranks still
+        have their compiled steps, and a rank that compiles one again does so alone: it asks nobody, and marks as they do."""
+        self._now = _Agreed()
+        if _epochs.is_elastic() or self._compiled.size != lib.farandole_size():
+            self._compiled = self._now
         _named_otherwise.clear()
 
     def all_have_joined(self) -> None:
@@ -234,7 +266,10 @@ class Presence:
         `can_ask`: it asks if the call is refused; else ranks that name the same variables otherwise must have the same keys
         without it."""
         keys = self._keys(variables, can_ask)
-        filled = self._filled.get(variables.kind(), {})
+        filled = (self._now if can_ask else self._compiled).filled.get(variables.kind(), {})
+        if can_ask and not variables.kind():
+            # Any rank may leave out all in any step: what others have in one says nothing of the next one.
+            self._now.filled.pop(variables.kind(), None)
         missing = {place: filled[key] for place, key in enumerate(keys) if key in filled}
         for place in (*given, *without):
             missing.pop(place, None)
@@ -242,16 +277,18 @@ class Presence:
         return Plan(missing, places, mark(keys, tuple(places)))
 
     def _keys(self, variables: Variables, can_ask: bool) -> Names:
-        is_named = self._are_named_alike
+        agreed = self._now if can_ask else self._compiled
+        is_named = agreed.named_alike.get(variables.kind(), agreed.are_all_named_alike)
         if is_named is None:
             is_named = can_ask and (self._process_set.process_set_id, variables.names) not in _named_otherwise
         return variables.names if is_named else variables.identity().keys
 
-    def ask_once(self, what: str, variables: Variables, kinds: Dict[int, str]) -> None:
-        """As ask, in the first step. In an elastic job, where a worker that comes has a first step of its own, the ranks ask
-        only where a call was refused."""
-        if not self.is_known and not _epochs.is_elastic():
-            self.ask(what, variables, kinds)
+    def ask_once(self, what: str, variables: Variables, kinds: Dict[int, str], is_traced: bool = False) -> None:
+        """As ask, in the first step, or the first one that is compiled: `is_traced`. In an elastic job, where a worker that comes
+        has a first step of its own, the ranks ask only where a call was refused."""
+        agreed = self._compiled if is_traced else self._now
+        if not agreed.size and not _epochs.is_elastic():
+            self._ask(agreed, what, variables, kinds)
 
     def ask(
         self,
@@ -269,11 +306,22 @@ class Presence:
         ValueError, on all ranks with the same words: a rank has a gradient of a variable that another one does not have, or
         variables of one name lie at other places of their models.
         """
+        return self._ask(self._now, what, variables, kinds, without, refused)
+
+    def _ask(
+        self,
+        agreed: _Agreed,
+        what: str,
+        variables: Variables,
+        kinds: Dict[int, str],
+        without: Sequence[int] = (),
+        refused: Optional[Mark] = None,
+    ) -> bool:
         names = [variables.names[place] for place in sorted(kinds)]
         facts = _Facts(lib.farandole_rank(), variables.names, *variables.identity(), kinds, tuple(without))
         where = (facts.places(), facts.total) if facts.is_sure else (UNSURE, UNSURE)
-        are_alike = compare(what, self._process_set, names, refused, *where)
-        are_named_alike, are_marked_alike, are_placed_alike, are_counted_alike = are_alike
+        are_alike = compare(what, self._process_set, names, refused, *where, variables.names)
+        are_named_alike, are_marked_alike, are_placed_alike, are_counted_alike, have_same_names = are_alike
         if refused is not None and are_marked_alike:
             return False
         filled: Dict[str, str] = {}
@@ -281,20 +329,17 @@ class Presence:
             every = allgather_object(facts, f"{what}.facts", self._process_set)
             if are_named_alike:
                 raise _other_places(every)
-            if all(other.names == every[0].names for other in every) and not _lie_otherwise(every):
+            if have_same_names and not _lie_otherwise(every):
                 are_named_alike, every = True, [facts._replace(keys=facts.names) for facts in every]
             if any(set(other.given()) != set(every[0].given()) for other in every):
                 filled = _union(every)
             elif not are_named_alike:
                 _warn_of_names(every)
-        if len(self._filled) >= _MOST_LISTS:
-            self._filled.clear()
-        self._filled[variables.kind()] = filled
+        agreed.add(variables, filled, are_named_alike, have_same_names)
         self._remember(variables.names, are_named_alike)
         return True
 
     def _remember(self, names: Names, are_named_alike: bool) -> None:
-        self.is_known, self._are_named_alike = True, are_named_alike
         known = (self._process_set.process_set_id, names)
         if are_named_alike:
             _named_otherwise.discard(known)

@@ -29,10 +29,7 @@ def built(trained: List[Any], optimizer: Any = None, **terms: Any) -> Any:
 def apply(optimizer: Any, given: Sequence[Optional[float]], trained: List[Any]) -> None:
     """As many programs do: without the variables that have no gradient."""
     pairs = [(tensor(each), variable) for each, variable in zip(given, trained) if each is not None]
-    if IS_LEGACY:
-        optimizer.apply_gradients(pairs)
-    else:
-        optimizer.apply([each for each, _ in pairs], [variable for _, variable in pairs])
+    optimizer.apply_gradients(pairs)
 
 
 @check.each("other names", "one name")
@@ -44,6 +41,69 @@ def gradients_that_are_left_out_are_zeros(way: str) -> None:
     for step in range(1, 3):
         apply(optimizer, [2.0, None] if hvd.rank() == 0 else [None, 4.0], trained)
         assert values_of(trained) == [-1.0 * step, -2.0 * step]
+
+
+@check.each("built", "passes", "scaled")
+def a_rank_that_leaves_out_all_gradients_takes_part(way: str) -> None:
+    """As in a batch whose loss is a constant."""
+    if hvd.size() != 2 or (way == "scaled" and BACKEND not in ("tensorflow", "torch")):
+        return
+    trained = variables("a", "b")
+    inner = keras.optimizers.SGD(1.0)
+    if way == "scaled":
+        inner = keras.optimizers.LossScaleOptimizer(inner, initial_scale=1.0)
+    optimizer = built(trained, inner, **({"backward_passes_per_step": 2} if way == "passes" else {}))
+    for step in range(2):
+        for number in range(2):
+            apply(optimizer, [2.0, 4.0] if hvd.rank() == number else [None, None], trained)
+            count = 2 * step + (number + 1 if way != "passes" else 2 * number)
+            assert values_of(trained) == [-1.0 * count, -2.0 * count], values_of(trained)
+
+
+@check
+def gradients_that_all_ranks_leave_out_change_nothing() -> None:
+    trained = variables("a", "b")
+    optimizer = built(trained, keras.optimizers.SGD(1.0, momentum=0.5))
+    for _ in range(2):
+        apply(optimizer, [None, None], trained)
+    apply(optimizer, [1.0, 1.0], trained)
+    before = values_of(trained)
+    apply(optimizer, [None, None], trained)
+    assert values_of(trained) == before == [-1.0, -1.0]
+    if not IS_LEGACY:
+        optimizer.apply([])
+    not_built = hvd.DistributedOptimizer(keras.optimizers.SGD(1.0))
+    own_variables = built(trained)
+    for each in trained:
+        own_variables.register_local_var(each)
+    if hvd.rank() == 0:  # there is nothing that another rank could give
+        apply(not_built, [None, None], trained)
+        apply(own_variables, [None, None], trained)
+
+
+@check
+def a_step_without_gradients_on_any_rank_is_none_whoever_left_out_all_before() -> None:
+    """Zeros would move variables by their momentum."""
+    if hvd.size() != 2:
+        return
+    trained = variables("a", "b")
+    optimizer = built(trained, keras.optimizers.SGD(1.0, momentum=0.5))
+    for number in range(2):
+        apply(optimizer, [2.0, 4.0] if hvd.rank() == number else [None, None], trained)
+    before = values_of(trained)
+    apply(optimizer, [None, None], trained)
+    assert values_of(trained) == before, (values_of(trained), before)
+    apply(optimizer, [2.0, 4.0], trained)
+    assert values_of(trained) != before
+
+
+@check
+def a_pass_without_gradients_counts() -> None:
+    trained = variables("a", "b")
+    optimizer = built(trained, backward_passes_per_step=2)
+    apply(optimizer, [None, None], trained)
+    apply(optimizer, [0.5, None], trained)
+    assert values_of(trained) == [-0.5, 0.0]
 
 
 @check

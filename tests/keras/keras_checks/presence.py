@@ -203,6 +203,69 @@ def layers_of_one_name_after_others_are_the_same() -> None:
     assert all((each == weights[0]).all() for each in weights)
 
 
+def fit_length(net: Any, length: int) -> None:
+    """A step compiles anew for another length."""
+    inputs = numpy.full((4, length, 4), hvd.rank() + 1.0, "float32")
+    net.fit(inputs, numpy.zeros((4, length, 1), "float32"), batch_size=4, epochs=1, verbose=0)
+
+
+@check
+def a_rank_compiles_its_step_again_after_shutdown_and_init() -> None:
+    """The others have theirs, so they would not answer a question."""
+    if hvd.rank() == 0:
+        keras.layers.Dense(4)  # takes a number
+    keras.utils.set_random_seed(5)
+    layers = [keras.layers.Dense(4, activation="tanh"), keras.layers.Dense(1)]
+    net = compiled(keras.Sequential([keras.Input((None, 4)), *layers]), distributed())
+    fit_length(net, 2)
+    hvd.shutdown()
+    hvd.init()
+    fit_length(net, 3 if hvd.rank() == 0 else 2)
+    fit_length(net, 5)
+    weights = hvd.allgather_object(net.get_weights())
+    assert all((one == other).all() for each in weights for one, other in zip(each, weights[0]))
+
+
+class InTurn(keras.Model):
+    """Trains two models with one optimizer; they are no part of it, as attributes would be."""
+
+    def __init__(self, *nets: Any) -> None:
+        super().__init__()
+        self.nets = lambda: nets
+
+    def train_step(self, data: Any) -> Any:
+        import tensorflow as tf
+
+        for net in self.nets():
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((net(data[0]) - data[1]) ** 2)
+            gradients = tape.gradient(loss, net.trainable_variables)
+            self.optimizer.apply_gradients(zip(gradients, net.trainable_variables))
+        return {"loss": loss}
+
+
+@check.each("compiled", "eager")
+def each_of_two_models_may_have_other_names(way: str) -> None:
+    if BACKEND not in ("tensorflow", "legacy"):
+        return
+    keras.backend.clear_session()
+    nets = []
+    for number in range(2):
+        if number == 1 and hvd.rank() == 0:
+            keras.layers.Dense(4)  # takes a number
+        keras.utils.set_random_seed(5)
+        layers = [keras.layers.Dense(4), keras.layers.Dense(1)]
+        nets.append(keras.Sequential([keras.Input((4,)), *layers]))
+    optimizer = distributed()
+    optimizer.build([variable for net in nets for variable in net.trainable_variables])
+    both = compiled(InTurn(*nets), optimizer, way == "eager")
+    for _ in range(2):
+        fit(both)
+    every = hvd.allgather_object([net.get_weights() for net in nets])
+    for each in every:
+        assert all((one == other).all() for net, first in zip(each, every[0]) for one, other in zip(net, first))
+
+
 @check
 def a_distributed_optimizer_is_not_copied() -> None:
     optimizer = distributed()

@@ -151,18 +151,22 @@ def _pairs(arranged: Arranged, reduced: List[Any]) -> List[Tuple[Any, Any]]:
 def _apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
     """Of Keras 3."""
     wrapping = _wrapping(self)
-    if wrapping.is_within or len(grads) == 0:
+    if wrapping.is_within:
         return wrapping.base.apply(self, grads, trainable_variables)
     wrapping.learn_local_layers()
-    variables = self._trainable_variables if trainable_variables is None else list(trainable_variables)
+    is_whole = trainable_variables is None and len(grads) > 0
+    variables = self._trainable_variables if is_whole else list(trainable_variables or ())
     arranged = wrapping.order.arrange(self, grads, variables)
+    if not arranged.variables:
+        return wrapping.base.apply(self, grads, trainable_variables)
 
     def step(gradients: List[Any]) -> None:
         with wrapping.within():
-            if trainable_variables is None:
+            if is_whole:
                 wrapping.base.apply(self, gradients)
             else:
-                wrapping.base.apply(self, *map(list, zip(*_pairs(arranged, gradients))))
+                pairs = _pairs(arranged, gradients)
+                wrapping.base.apply(self, [each for each, _ in pairs], [variable for _, variable in pairs])
 
     return wrapping.exchange.run(self, arranged.gradients, arranged.variables, step, arranged.listed)
 
@@ -184,7 +188,14 @@ def _stateless_apply(self: Any, optimizer_variables: Any, grads: Any, trainable_
     return wrapping.exchange.run_stateless(self, list(grads), self._trainable_variables, step, unchanged)
 
 
-KERAS_3 = {"apply": _apply, "stateless_apply": _stateless_apply}
+def _apply_pairs(self: Any, grads_and_vars: Any) -> Any:
+    """Of Keras 3, whose own takes no empty list: a rank may have no gradient."""
+    pairs = list(grads_and_vars)
+    self.apply([gradient for gradient, _ in pairs], [variable for _, variable in pairs])
+    return self._iterations
+
+
+KERAS_3 = {"apply": _apply, "apply_gradients": _apply_pairs, "stateless_apply": _stateless_apply}
 """The methods of an optimizer of Keras 3."""
 
 
@@ -193,9 +204,9 @@ def _apply_gradients(self: Any, grads_and_vars: Any, *arguments: Any, **options:
     wrapping = _wrapping(self)
     wrapping.learn_local_layers()
     pairs = list(grads_and_vars)
-    if not pairs:
+    arranged = wrapping.order.arrange(self, [each for each, _ in pairs], [variable for _, variable in pairs])
+    if not arranged.variables:
         return wrapping.base.apply_gradients(self, pairs, *arguments, **options)
-    arranged = wrapping.order.arrange(self, *zip(*pairs))
 
     def step(given: List[Any]) -> Any:
         return wrapping.base.apply_gradients(self, _pairs(arranged, given), *arguments, **options)

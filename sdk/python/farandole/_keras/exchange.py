@@ -135,11 +135,12 @@ class ArrayExchange:
             for index in local:
                 outputs[index] = gradients[index] * scale
         known, is_eager = Variables(variables, listed, shared), not self.is_traced(gradients)
-        if all(id(variables[index]) in self._local for index in known.listed):
+        # Where a call gives no variables, another rank's may.
+        if all(id(variables[index]) in self._local for index in known.listed or range(len(variables))):
             return outputs
         facts = (f"{name}.gradients", known, dict.fromkeys(shared, ""))
         if is_eager or is_fitting():  # else one rank may trace a function alone
-            self._presence.ask_once(*facts)
+            self._presence.ask_once(*facts, is_traced=not is_eager)
         plan = self._presence.plan(known, shared, is_eager)
         try:
             return self._reduce_planned(name, plan, outputs, variables)

@@ -23,7 +23,8 @@ class Exchange(ArrayExchange):
 
     def is_traced(self, gradients: Sequence[Any]) -> bool:
         """See ArrayExchange."""
-        return any(isinstance(each, jax.core.Tracer) for each in gradients if each is not None)
+        given = [each for each in gradients if each is not None]
+        return any(isinstance(each, jax.core.Tracer) for each in given) if given else is_traced()
 
     def zeros(self, variable: Any) -> Any:
         """See ArrayExchange."""

@@ -145,8 +145,9 @@ class GradientExchange:
         self, outputs: List[Any], variables: Sequence[Any], listed: Optional[Sequence[int]] = None
     ) -> Optional[List[int]]:
         """The places of the gradients to be reduced, which become dense where the exchange is told so; finishes those of
-        local variables. None: all listed variables are local."""
-        chosen, are_local, given = [], bool(outputs), None if listed is None else set(listed)
+        local variables. None: all listed variables are local. Where none are listed, which another rank's may be, all
+        variables are."""
+        chosen, are_local, given = [], bool(outputs), set(listed) if listed else None
         for index, (gradient, variable) in enumerate(zip(outputs, variables)):
             is_local = variable is not None and self.is_local(variable)
             if given is None or index in given or gradient is not None:
@@ -164,7 +165,7 @@ class GradientExchange:
     def _ask_once(self, variables: Variables, outputs: List[Any], chosen: List[int]) -> None:
         """Of an optimizer, where all ranks run what they make now: one rank may trace a function, or build a graph, alone."""
         if self._presence is not None and (tf.executing_eagerly() or is_fitting()):
-            self._presence.ask_once(*self._facts(variables, outputs, chosen))
+            self._presence.ask_once(*self._facts(variables, outputs, chosen), is_traced=not tf.executing_eagerly())
 
     @staticmethod
     def _facts(variables: Variables, outputs: List[Any], chosen: List[int]) -> Tuple[str, Variables, Dict[int, str]]:

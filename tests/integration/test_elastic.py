@@ -161,6 +161,21 @@ def test_every_sample_counts_once_in_each_pass(start: Start, serve: Serve, tmp_p
     job.require_end(0, 1)
 
 
+@pytest.mark.parametrize("op", ("Average", "Adasum"))
+def test_every_pass_counts_once_in_an_optimizer_of_pytorch(
+    op: str, start: Start, serve: Serve, tmp_path: pathlib.Path
+) -> None:
+    job = ElasticJob(start, serve(**PATIENT), "elastic_gradients", tmp_path, op, sizes=(1, 1, 3))
+    job.expect("step 20 of 1$", 0)  # it has its second group, and newcomers come with both
+    job.add()
+    job.expect_steps(2, 0, 1)
+    job.add()
+    job.expect_steps(3, 0, 1, 2)
+    kill(job.workers[1])
+    job.expect_steps(2, 0, 2)
+    finish(job, tmp_path, 2, 0, 2)
+
+
 def test_process_sets_of_init_are_there_in_each_epoch_that_has_their_ranks(
     start: Start, serve: Serve, tmp_path: pathlib.Path
 ) -> None:

@@ -104,6 +104,18 @@ def dismissal(error: Dismissed) -> SystemExit:
 
 
 _before_shutdown: List[Callable[[], None]] = []
+_left_as: List[int] = []
+
+
+def last_rank() -> Optional[int]:
+    """This worker's rank in the elastic job that it is in, or has left by shutdown(); None: it was in none."""
+    _note_rank()
+    return _left_as[0] if _left_as else None
+
+
+def _note_rank() -> None:
+    if is_initialized() and _epochs.is_elastic() and lib.farandole_rank() >= 0:
+        _left_as[:] = [lib.farandole_rank()]
 
 
 def before_shutdown(settle: Callable[[], None]) -> None:
@@ -125,6 +137,7 @@ def shutdown() -> None:
     if is_initialized():
         for settle in _before_shutdown:
             settle()
+        _note_rank()
     try:
         interruptible(lib.farandole_shutdown)
     finally:

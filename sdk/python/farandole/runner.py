@@ -99,10 +99,11 @@ def _results(outcomes: Sequence[Outcome], options: Sequence[str], least: Optiona
     is_elastic = {"--min-np", "--max-np", "--host-discovery-script"} & {word.split("=")[0] for word in options}
     size = int(options[1]) if options[0] == "-np" else 0
     if is_elastic:
-        # A process that the job has no place for ends as one that calls sys.exit(0).
-        having = {outcome.rank for outcome in outcomes if isinstance(outcome, Result)}
+        # A process that the job has no place for ends as one that calls sys.exit(0). Of two that have ended as the same
+        # rank, the later one was in a later epoch.
         size = least or 0
-        outcomes = [each for each in outcomes if isinstance(each, Result) or each.rank in set(range(size)) - having]
+        others = {each.rank: each for each in outcomes if not isinstance(each, Result) and each.rank < size}
+        outcomes = list({**others, **{each.rank: each for each in outcomes if isinstance(each, Result)}}.values())
     missing = set(range(size)) - {outcome.rank for outcome in outcomes}
     if missing:
         raise RuntimeError(

@@ -155,3 +155,72 @@ def passes_closures_and_unused_parameters() -> None:
     assert torch.equal(model["unused"].weight, before)
     weights = hvd.allgather(model["used"].weight.detach())
     assert (weights == weights[:1]).all(), "ranks have different parameters"
+
+
+@check.each(*((how, finds) for how in ("alone", "unscaled", "fused", "sparse") for finds in (0, -1, None)))
+def a_grad_scaler_has_all_ranks_step_together(how: str, finds: Any) -> None:
+    """`finds`: the rank that finds infinities in its second step; None: all do."""
+    model: Any = nn.Linear(3, 2) if how != "sparse" else nn.Embedding(4, 2, sparse=True)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1, **({"fused": True} if how == "fused" else {}))
+    optimizer = hvd.DistributedOptimizer(inner, model.named_parameters(), op=hvd.Adasum)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    start = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    for step in range(4):
+        optimizer.zero_grad()
+        is_bad = step == 1 and (finds is None or finds % hvd.size() == hvd.rank())
+        found = model(torch.ones(1, 3) * (hvd.rank() + 1) if how != "sparse" else torch.tensor([hvd.rank() % 4]))
+        scaler.scale(found.sum() * (torch.inf if is_bad else 1.0)).backward()
+        if how == "unscaled":
+            scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        assert not hasattr(optimizer, "found_inf") and not hasattr(optimizer, "grad_scale")
+        numbers = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+        everyone = hvd.allgather(numbers.reshape(1, -1), name="numbers")
+        assert torch.isfinite(everyone).all() and (everyone == everyone[:1]).all(), everyone
+        if step == 0 and hvd.size() == 1:
+            assert abs((start - numbers).max().item() - 0.1) < 1e-6, "its gradient is 1"
+    assert scaler.get_scale() == (4.0 if finds is None or finds % hvd.size() == hvd.rank() else 8.0)
+
+
+@check
+def half_gradients_are_refused_by_a_grad_scaler_as_ever() -> None:
+    model = nn.Linear(3, 2).half()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(), op=hvd.Adasum
+    )
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale(model(torch.ones(1, 3).half()).float().sum()).backward()
+    expect_error(ValueError, lambda: scaler.step(optimizer), "Attempting to unscale FP16 gradients")
+
+
+@check
+def a_scale_that_has_become_zero_makes_no_step() -> None:
+    """As it does on a rank that finds infinities again and again."""
+    weight = nn.Parameter(torch.ones(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), op=hvd.Adasum)
+    weight.sum().backward()
+    optimizer.found_inf, optimizer.grad_scale = torch.zeros(1), torch.zeros(1)  # as a GradScaler sets them
+    optimizer.step()
+    del optimizer.found_inf, optimizer.grad_scale
+    assert hvd.size() == 1 or torch.equal(weight.detach(), torch.ones(2)), weight
+
+
+@check
+def ranks_outside_of_the_process_set_make_their_own_steps() -> None:
+    if hvd.size() == 1:  # its set would have all ranks
+        return
+    pair = hvd.add_process_set(list(range(0, hvd.size(), 2)))
+    weight = nn.Parameter(torch.zeros(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), op=hvd.Adasum, process_set=pair)
+    for step in range(2):
+        optimizer.zero_grad()
+        (weight * (1.0 if pair.included() else 5.0)).sum().backward()
+        optimizer.step()
+        expected = torch.full((2,), -(step + 1) * (1.0 if pair.included() else 5.0))
+        assert torch.equal(weight.detach(), expected), (weight, expected)
+    hvd.remove_process_set(pair)
+    if pair.included():
+        expect_error(ValueError, optimizer.step, "is not registered")
+        assert torch.equal(weight.detach(), expected), "nothing has changed"

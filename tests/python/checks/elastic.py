@@ -104,6 +104,7 @@ def a_group_that_was_added_since_the_save_is_taken_away(how: str) -> None:
         state.restore()
         assert state.step == 1 and optimizer.param_groups is inner.param_groups is groups and len(groups) == 1
         assert set(optimizer.state) == set(model[0].parameters())
+        assert all(each.grad is None for each in model[1].parameters()), "they would count when it is added again"
     assert ends[0] == ends[1]
     step()
     if how != "alone" and hvd.size() > 1:

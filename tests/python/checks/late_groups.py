@@ -134,3 +134,43 @@ def train_on(loop: Loop, late: nn.Module) -> None:
         loop.optimizer.step()
         expect_same_bits(loop)
         expect_same_parameters(late)
+
+
+def trained_alike(model: nn.Module, optimizer: Any, steps: int = 4) -> None:
+    for step in range(steps):
+        optimizer.zero_grad()
+        model(torch.full((2, 3), hvd.rank() + step + 1.0)).square().mean().backward()
+        optimizer.step()
+        expect_same_parameters(model)
+
+
+@check.each(*((how, step) for how in ALL for step in (0, 2)))
+def ranks_may_have_added_their_groups_in_other_calls(how: str, step: int) -> None:
+    """Before the first step, as a worker that joins a job has them from its start; or in a later one, in which rank 0's
+    optimizer finds all of them at once."""
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(3, 64), *(nn.Linear(64, 64) for _ in range(3)))
+    one_by_one = [list(layer.parameters()) for layer in (model[2], model[3], model[0], model[1])]
+    first = one_by_one[: 1 if step else 4 if hvd.rank() == hvd.size() - 1 else 2]
+    inner = torch.optim.SGD([{"params": group} for group in first], lr=0.1, momentum=0.9)
+    optimizer = hvd.DistributedOptimizer(inner, model.named_parameters(), **options_of(how))
+    before = hvd.counters().arena_bytes
+    if step:
+        trained_alike(model, optimizer, step)
+    for group in one_by_one[len(first) :]:
+        (inner if hvd.rank() == 0 else optimizer).add_param_group({"params": group})
+    trained_alike(model, optimizer)
+    if how == "alone" and hvd.size() == hvd.local_size() > 1:
+        assert hvd.counters().arena_bytes > before, "gradients have places"
+
+
+@check.each(*ALL)
+def a_frozen_group_that_one_rank_has_added_concerns_no_other(how: str) -> None:
+    model, late = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2)), nn.Linear(2, 2).requires_grad_(False)
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = hvd.DistributedOptimizer(inner, model.named_parameters(), **options_of(how))
+    trained_alike(model, optimizer, 2)
+    if hvd.rank() == 0:
+        optimizer.add_param_group({"params": late.parameters()})
+    trained_alike(model, optimizer)

@@ -170,6 +170,8 @@ def two_with_names_of_their_own_get_groups_in_one_step(way: str) -> None:
 
 @check
 def one_whose_process_set_is_gone_concerns_no_other() -> None:
+    if hvd.size() == 1:  # its set would have all ranks
+        return
     own = hvd.add_process_set([0])
     kept = hvd.DistributedOptimizer(
         torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1), op=hvd.Adasum, process_set=own

@@ -6,10 +6,11 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import torch
 
+from .. import _epochs
 from .._handles import Handle
 from ..basics import is_initialized
 from ..exceptions import InvalidRequest
-from ..process_sets import ProcessSet
+from ..process_sets import ProcessSet, group_of
 from ..reduce_ops import Adasum, Sum
 from . import ops
 from .ownership import Ownership
@@ -21,6 +22,8 @@ Named = List[Tuple[str, torch.Tensor]]
 
 # Of what a parameter's change travels by.
 _NAME = "DistributedOptimizer.step.{}"
+# The attributes that torch.amp.GradScaler sets for a step; without them it leaves the step out.
+_OF_SCALER = ("found_inf", "grad_scale")
 
 
 class DistributedSteps(SharesGroups):
@@ -44,6 +47,9 @@ class DistributedSteps(SharesGroups):
         """To be called once. `passes` is kept for programs that read it. `names`: of parameters that may be added."""
         self._named, self._compression, self._passes = named, compression, passes
         self._names = names or SpareNames()
+        # Those that do not take part in it are skipped by a GradScaler, on one rank and not on others.
+        self._scales_itself = getattr(self, "_step_supports_amp_scaling", False)
+        self._step_supports_amp_scaling = True
         for name, parameter in named:
             ops.require_shape(f"parameter {name}", parameter)
         self._participation = Participation(self.process_set)
@@ -54,6 +60,19 @@ class DistributedSteps(SharesGroups):
         self._agreed: List[str] = []  # those of which all ranks send changes
         self._added: List[torch.Tensor] = []  # of which the other ranks may not know
         self._followed = [parameter for group in self.param_groups for parameter in group["params"]]
+        _epochs.follow(self)
+
+    def leave_epoch(self) -> None:
+        """As Follower's: drops gradients, which are of a step that will not be finished."""
+        if _epochs.is_elastic() or self.active:
+            for _, parameter in self._named:
+                parameter.grad = None
+
+    def enter_epoch(self) -> None:
+        """As Follower's."""
+
+    def all_have_joined(self) -> None:
+        """As Follower's."""
 
     @property
     def active(self) -> bool:
@@ -110,7 +129,10 @@ class DistributedSteps(SharesGroups):
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
         """AssertionError: with Adasum, step() is what communicates."""
-        raise AssertionError("Skipping synchronization is not supported when using Adasum optimizer.")
+        raise AssertionError(
+            "Skipping synchronization is not supported when using Adasum optimizer. Leave it out: step() and a GradScaler's "
+            "step() change what gradients there are."
+        )
         yield  # pylint: disable=unreachable
 
     def set_backward_passes_per_step(self, passes: int) -> None:
@@ -121,20 +143,25 @@ class DistributedSteps(SharesGroups):
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Makes this rank's step, with its own gradients, and replaces what it has changed by all ranks' changes
-        combined. Returns what the closure returns.
+        combined. Returns what the closure returns. A rank outside of the process set only makes its own.
 
-        ValueError: ranks disagree about a parameter. EpochEnded: a worker has died or left.
+        A rank whose GradScaler has found infinities has no step of its own, and gets those of the others.
+        ValueError: ranks disagree about a parameter, or the process set is not registered. EpochEnded: a worker has
+        died or left.
         """
         self._follow()
+        if self.process_set.included() is not False:
+            group_of(self.process_set)
         if self.active:
             self._ownership.require(self._followed)
         if any(parameter.requires_grad for parameter in self._added):
             self._ask()
         self._find_trained()
+        if not self.active:
+            return self._step_alone(closure)
         trained = [(name, parameter) for name, parameter in self._named if parameter in self._trained]
         starts = [parameter.detach().clone() for _, parameter in trained]
-        self._wrapped._opt_called = True  # for schedulers that were made with it, which ask
-        loss = super().step() if closure is None else super().step(closure)
+        loss = self._step_alone(closure)
         sent = []
         for (name, parameter), start in zip(trained, starts):
             change, context = self._compression.compress(parameter.detach() - start)
@@ -149,6 +176,31 @@ class DistributedSteps(SharesGroups):
             self._agree()
             raise refused
         return loss
+
+    def _step_alone(self, closure: Optional[Callable[[], Any]]) -> Any:
+        """This rank's own step. A GradScaler has set attributes for it, which the optimizer itself may know."""
+        self._wrapped._opt_called = True  # for schedulers that were made with it, which ask
+        is_scaled = not self._scales_itself and "found_inf" in vars(self)
+        hidden = {name: vars(self).pop(name) for name in _OF_SCALER if is_scaled and name in vars(self)}
+        try:
+            scale = hidden.get("grad_scale")  # of some scalers, and None where the program has unscaled the gradients
+            # The scale of a rank that finds infinities in each step becomes 0.
+            if float(hidden.get("found_inf", 0)) > 0 or (scale is not None and float(scale) == 0):
+                return None
+            if scale is not None:
+                self._unscale(float(scale))
+            return super().step() if closure is None else super().step(closure)
+        finally:
+            vars(self).update(hidden)
+
+    def _unscale(self, scale: float) -> None:
+        """As GradScaler.unscale_(), which the program has not called."""
+        grads = [parameter.grad for parameter in self._followed if parameter.grad is not None]
+        if any(grad.dtype is torch.float16 for grad in grads):
+            raise ValueError("Attempting to unscale FP16 gradients.")
+        with torch.no_grad():
+            for grad in grads:
+                grad.mul_(1 / scale)
 
     def _received(self, sent: List[Tuple[Handle, Any]]) -> Tuple[List[Any], Optional[InvalidRequest]]:
         """The combined changes; zeros, with the error, where ranks have called different operations."""

@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, List, Optional, Sequence, Set
 
 import torch
 
@@ -139,11 +139,12 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 def place_all(
     name: str, parameters: Sequence[torch.Tensor], wanted: bool, process_set: ProcessSet
-) -> List[Optional[Place]]:
+) -> Optional[List[Optional[Place]]]:
     """Makes an arena and moves the gradients into it; gives each parameter's place, None where it has none.
 
     Collective: all ranks of the set call it with the same name, those that do not want one too. Places are in the
-    order of the list. Without an arena, if ranks do not want one or cannot share one, all have none.
+    order of the list. Without an arena, if ranks do not want one or cannot share one, all have none. None: a rank has
+    joined, so that it is to be called again.
     """
     nowhere: List[Optional[Place]] = [None] * len(parameters)
     offsets, size = [], 0
@@ -172,54 +173,51 @@ def place_all(
 
 
 class Places:
-    """The places of an optimizer's gradients. Those that were added at once share an arena."""
+    """The places of an optimizer's gradients. Those that have begun to take part in the same step share an arena."""
 
     def __init__(self, wanted: bool, process_set: ProcessSet) -> None:
         """`wanted`: without it, there are none."""
         self._wanted, self._process_set = wanted, process_set
-        self._added: List[List["Gradient"]] = []
-        self._unplaced: List[List["Gradient"]] = []  # of these, those that may get a place yet
+        self._unplaced: Set["Gradient"] = set()  # those that may get a place yet
 
-    def add(self, gradients: List["Gradient"]) -> None:
+    def add(self, gradients: Iterable["Gradient"]) -> None:
         """These may get a place after the step."""
-        self._added.append(gradients)
-        self._unplaced.append(gradients)
+        self._unplaced.update(gradients)
 
-    def remove(self, gradients: List["Gradient"]) -> None:
+    def remove(self, gradients: Iterable["Gradient"]) -> None:
         """These have no place from now on. Those that are there keep their memory, which may be written yet."""
         for gradient in gradients:
             gradient.place = None
-        gone = set(gradients)
-        for lists in (self._added, self._unplaced):
-            rest = [[each for each in added if each not in gone] for added in lists]
-            lists[:] = [added for added in rest if added]
+        self._unplaced.difference_update(gradients)
 
-    def fill(self) -> None:
-        """Moves gradients into arenas. All ranks are here after the first step of an epoch, and after that in which
-        parameters were added."""
-        later = []
-        for gradients in self._unplaced:
-            # The last layers' gradients come first, and lie side by side.
-            parameters = [gradient.parameter for gradient in reversed(gradients)]
-            places = place_all(f"gradients.{gradients[0].name[:400]}", parameters, self._wanted, self._process_set)
-            if places is None:
-                later.append(gradients)
-                continue
-            for gradient, place in zip(reversed(gradients), places):
-                gradient.place = place
-        self._unplaced = later
+    def fill(self, gradients: Iterable["Gradient"]) -> None:
+        """Moves gradients into an arena: of all of the optimizer's those that take part and have none yet. All ranks are
+        here with the same ones in the same order, however each has come to them. Others may be known to one rank only."""
+        if not self._unplaced:
+            return
+        new = [gradient for gradient in gradients if gradient in self._unplaced and gradient.takes_part()]
+        if not new:
+            return
+        # The last layers' gradients come first, and lie side by side.
+        parameters = [gradient.parameter for gradient in reversed(new)]
+        places = place_all(f"gradients.{new[0].name[:400]}", parameters, self._wanted, self._process_set)
+        if places is None:
+            return
+        for gradient, place in zip(reversed(new), places):
+            gradient.place = place
+        self._unplaced.difference_update(new)
 
-    def vacate(self) -> None:
-        """Moves gradients out of arenas, which serve one epoch: peers that were stopped may still write there. The
+    def vacate(self, gradients: Iterable["Gradient"]) -> None:
+        """Moves all gradients out of arenas, which serve one epoch: peers that were stopped may still write there. The
         next epoch has its own."""
-        for gradient in (each for gradients in self._added for each in gradients):
+        for gradient in gradients:
             if gradient.place is not None:
                 gradient.place.vacate(gradient.parameter)
                 gradient.place = None
-        self._unplaced = list(self._added)
+            self._unplaced.add(gradient)
 
-    def drop(self) -> None:
+    def drop(self, gradients: Iterable["Gradient"]) -> None:
         """Takes all gradients away from their parameters, with their places."""
-        for gradient in (each for gradients in self._added for each in gradients):
+        for gradient in gradients:
             gradient.parameter.grad = gradient.place = None
-        self._unplaced = list(self._added)
+            self._unplaced.add(gradient)

@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import re
-from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -46,6 +46,10 @@ def parts_of(gradients: Iterable[Gradient]) -> Parts:
     }
 
 
+def _digest_of(value: Any) -> int:
+    return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=7).digest(), "little")
+
+
 def names_operations(error: Exception) -> bool:
     """Whether ranks have called different operations. All of them have this error then."""
     return isinstance(error, InvalidRequest) and _OPERATIONS.search(str(error)) is not None
@@ -61,13 +65,16 @@ class Participation:
         self._parts: Parts = {}  # of this rank, as others know them
         self.orders: Dict[str, Tuple[int, ...]] = {}
         """Of the gradients' dimensions as they travel, by the parameters' names, as was agreed last."""
+        self.is_in_one_order = True
+        """Whether all ranks have described their parameters in the same order when they agreed last."""
         self.begin()
         _epochs.follow(self)
 
     def begin(self) -> None:
         """Ranks are others than before."""
         self.is_open, self._name = True, _NAME  # the next step is to ask
-        self._digest: Optional[int] = None  # of this rank's parts; None: they have changed
+        # Of this rank's parts, and of the order in which it has them; None: they have changed.
+        self._digest: Optional[Tuple[int, int]] = None
         self._is_late = False  # other ranks are a step further
 
     def enter_epoch(self) -> None:
@@ -110,12 +117,13 @@ class Participation:
         if self._digest is None:
             self._parts = describe()
             self._has_frozen = not all(part.is_trained for part in self._parts.values())
-            text = repr(sorted(self._parts.items())).encode()
-            self._digest = int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "little")
+            self._digest = _digest_of(sorted(self._parts.items())), _digest_of(list(self._parts))
         late, self._is_late = lib.farandole_rank() + 1 if self._is_late else 0, False
-        values = [self._digest, -self._digest, int(self._has_frozen), late]
-        most, least, has_frozen, late = _epochs.agree_on_most(self._name, values, group_of(self._process_set))
-        self.is_open, self._name = bool(has_frozen), _NAME
+        parts, order = self._digest
+        values = [parts, -parts, order, -order, int(self._has_frozen), late]
+        agreed = _epochs.agree_on_most(self._name, values, group_of(self._process_set))
+        most, least, last, first, has_frozen, late = agreed
+        self.is_open, self._name, self.is_in_one_order = bool(has_frozen), _NAME, last == -first
         merged = None if most == -least else self._merge(describe())
         if late > 0:
             raise InvalidRequest(

@@ -110,8 +110,9 @@ class Reducer:
         """Drops gradients, which may be half reduced, or of a step that will not be finished."""
         self._reset()
         self.synchronized = False
-        if self.active:
-            self._places.drop()
+        # Of an elastic job also those of a worker that was alone, or is outside of the set: it goes back to a commit.
+        if self.active or _epochs.is_elastic():
+            self._places.drop(self._gradients.values())
 
     def add(self, named: Sequence[Tuple[str, torch.Tensor]], grouping: Optional[Grouping] = None) -> None:
         """Watches parameters from now on. `grouping`: which of them travel together. ValueError: a parameter of no
@@ -145,6 +146,9 @@ class Reducer:
                 self._participation.note_change()
         merged = self._participation.agree(lambda: parts_of(self.gradients()))
         self._orders = self._participation.orders
+        if not self._participation.is_in_one_order:
+            self._gradients = dict(sorted(self._gradients.items(), key=lambda item: item[1].name))
+            self._participation.note_change()
         if merged is not None:
             for gradient in self._gradients.values():
                 part = merged.get(gradient.name)
@@ -224,7 +228,7 @@ class Reducer:
         self.synchronized = False
 
     def gradients(self) -> Iterable[Gradient]:
-        """Those of all parameters, in the order in which they came."""
+        """Those of all parameters, in the order in which they came, on all ranks; where ranks differ, by their names."""
         return self._gradients.values()
 
     def travelling(self) -> List[Unit]:
@@ -290,7 +294,7 @@ class Reducer:
             try:
                 self._submit(unit)
             except EpochEnded:
-                self._places.vacate()
+                self._places.vacate(self._gradients.values())
                 raise
             except InvalidRequest as error:
                 raise explained(error) from None
@@ -357,10 +361,10 @@ class Reducer:
         finally:
             self._reset()
         if any(isinstance(error, EpochEnded) for error in errors):
-            self._places.vacate()
+            self._places.vacate(self._gradients.values())
         if errors:
             raise explained(errors[0])
-        self._places.fill()
+        self._places.fill(self._gradients.values())
 
     def _reduce_all(self, errors: List[Exception]) -> None:
         """Adds to the errors."""

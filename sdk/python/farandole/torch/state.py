@@ -157,7 +157,7 @@ def load_exactly(optimizer: torch.optim.Optimizer, state: Dict[str, Any]) -> Non
 
 def take_away_groups(optimizer: torch.optim.Optimizer, count: int) -> None:
     """Leaves an optimizer its first `count` groups. All ranks do so; a DistributedOptimizer reduces the gradients of the
-    others no more."""
+    others no more. These are dropped, as the groups may be added again."""
     if isinstance(optimizer, SharesGroups):
         optimizer.share_groups()
     gone = optimizer.param_groups[count:]
@@ -169,6 +169,8 @@ def take_away_groups(optimizer: torch.optim.Optimizer, count: int) -> None:
         optimizer.state.pop(parameter, None)
     if isinstance(optimizer, SharesGroups):
         optimizer.forget(parameters)
+    for parameter in parameters:
+        parameter.grad = None
 
 
 def _as_saved(loaded: Any, saved: Any) -> Any:

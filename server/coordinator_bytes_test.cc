@@ -1,15 +1,22 @@
 // The bounds of what a coordinator holds in memory for a tenant: who is refused, with which words, and who is not.
 
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/retry/retry_delay.h"
 #include "base/steady_time.h"
+#include "farandole/v1/monitor.pb.h"
+#include "farandole/v1/store.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator_fixture.h"
+#include "server/store/rocksdb_store.h"
+#include "server/store/store.h"
+#include "server/store/store_wait.h"
 #include "server/testing/http_get.h"
 
 namespace farandole {
@@ -250,6 +257,56 @@ TEST_F(CoordinatorBytesTest, ALookCostsAsMuchAsItsAnswerIsLong) {
   const auto [answers, took] = Exchange(*workers[0], 20);
   EXPECT_EQ(answers, 20);
   EXPECT_LT(took, absl::Seconds(5)) << "its workers do not wait for its readers";
+}
+
+// Rows of a job that has ended, with 900 KiB of measurements.
+void WriteEndedJob(Store* store, const std::string& tenant, const std::string& job) {
+  const std::string owner = absl::StrCat(tenant, "/", job);
+  const uint64_t revision = AcquireAndWait(store, owner).value();
+  v1::JobRecord record;
+  record.set_state(v1::JOB_STATE_FINISHED);
+  record.set_created_unix_ms(absl::ToUnixMillis(absl::Now()));
+  record.set_ended_unix_ms(record.created_unix_ms());
+  v1::JobSummary summary;
+  summary.set_tenant(tenant);
+  summary.set_job(job);
+  summary.set_state(record.state());
+  summary.set_created_unix_ms(record.created_unix_ms());
+  summary.set_ended_unix_ms(record.ended_unix_ms());
+  v1::GetJobResponse report;
+  report.mutable_summary()->set_reason(std::string(900 << 10, 'x'));
+  const StoreBatch batch{{},
+                         {{absl::StrCat("job/", owner), record.SerializeAsString()},
+                          {absl::StrCat("summary/", owner), summary.SerializeAsString()},
+                          {absl::StrCat("measured/", owner, "/report"), report.SerializeAsString()}}};
+  ASSERT_TRUE(CommitAndWait(store, owner, revision, batch).ok());
+}
+
+TEST_F(CoordinatorBytesTest, AJobThatIsReadForALookIsPaidForByItsRows) {
+  constexpr int kJobs = 16;
+  Start();
+  const std::string greedy = MakeTenant("greedy");
+  coordinator_.reset();
+  {
+    const std::unique_ptr<Store> store = OpenRocksdbStore(absl::StrCat(options_.state_dir, "/", kStoreFolder)).value();
+    for (int number = 0; number < kJobs; ++number) WriteEndedJob(store.get(), "greedy", absl::StrCat("job", number));
+  }
+  options_.bytes.tenant_rate = (4 << 20) / kPaceBurstSeconds;
+  Start();
+  TestClient viewer = ClientOf(greedy);
+  absl::Status last;
+  int looks = 0;
+  for (; looks < kJobs && last.ok(); ++looks) last = viewer.GetJob(absl::StrCat("job", looks)).status();
+  EXPECT_EQ(last.code(), absl::StatusCode::kResourceExhausted) << last;
+  EXPECT_GT(looks, 3);
+  EXPECT_LT(looks, 8) << "the answers are small";
+  EXPECT_THAT(std::string(last.message()),
+              HasSubstr("tenant greedy has more than 0.125 MiB of ended jobs read in a second"));
+  const HttpResponse page =
+      HttpGet(coordinator_->http_address(), absl::StrCat("/api/v1/jobs/job", looks, "?view=ranks"), greedy);
+  EXPECT_EQ(page.result_int(), 429u);
+  EXPECT_NE(page["Retry-After"], "");
+  EXPECT_TRUE(Client().GetJob(absl::StrCat("job", looks), "greedy").ok()) << "root may look into it";
 }
 
 TEST_F(CoordinatorBytesTest, AListOfLostWorkersIsALook) {

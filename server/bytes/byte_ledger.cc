@@ -70,6 +70,11 @@ std::shared_ptr<Pace> ByteLedger::LooksOf(const std::string& tenant) {
   return PaceLocked(&tenants_[tenant].looks);
 }
 
+std::shared_ptr<Pace> ByteLedger::ReadsOf(const std::string& tenant) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return PaceLocked(&tenants_[tenant].reads);
+}
+
 std::shared_ptr<Pace> ByteLedger::PaceLocked(std::shared_ptr<Pace>* pace) const {
   if (*pace == nullptr) *pace = std::make_shared<Pace>(tenant_rate_, kPaceBurstSeconds * tenant_rate_);
   return *pace;

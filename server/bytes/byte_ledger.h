@@ -63,6 +63,9 @@ class ByteLedger {
   // How fast the tenant is answered where it looks: at the same rate. It has a bucket of its own, so that no reader
   // slows what workers send.
   std::shared_ptr<Pace> LooksOf(const std::string& tenant);
+  // How fast rows of its ended jobs are read for those who look: at the same rate. It has a bucket of its own, so that
+  // one large job keeps nobody from all other looks.
+  std::shared_ptr<Pace> ReadsOf(const std::string& tenant);
 
   int64_t tenant_rate() const { return tenant_rate_; }
 
@@ -83,6 +86,7 @@ class ByteLedger {
     std::shared_ptr<Pace> pace;
     std::shared_ptr<Pace> large_calls;
     std::shared_ptr<Pace> looks;
+    std::shared_ptr<Pace> reads;
   };
 
   std::shared_ptr<ByteAccount> TenantLocked(const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -59,13 +59,15 @@ grpc::ServerUnaryReactor* AdminService::CarryOut(grpc::CallbackServerContext* co
     return CallRouter::Answer(context, allowed);
   }
   UnaryAnswer* const reactor = UnaryAnswer::Start(context);
-  router_->Push(caller.job, make_event,
-                [this, call, access = caller.access, audited, reactor, response](const absl::Status& status,
-                                                                                 ReplyMessage message) {
-                  if (!status.ok()) router_->audit()->TellFailed(access, audited, status, SteadyNow());
-                  if (auto* answer = std::get_if<Response>(&message)) response->Swap(answer);
-                  OnCarriedOut(call, reactor, status, response->SerializeAsString());
-                });
+  router_->Push(
+      caller.job, make_event,
+      [this, call, access = caller.access, audited, reactor, response](const absl::Status& status,
+                                                                       ReplyMessage message) {
+        if (!status.ok()) router_->audit()->TellFailed(access, audited, status, SteadyNow());
+        if (auto* answer = std::get_if<Response>(&message)) response->Swap(answer);
+        OnCarriedOut(call, reactor, status, response->SerializeAsString());
+      },
+      IsOfCluster(caller.access.role));
   return reactor;
 }
 

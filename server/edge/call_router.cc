@@ -112,7 +112,8 @@ absl::Status CallRouter::CheckNotDraining() const {
                    : absl::OkStatus();
 }
 
-void CallRouter::Send(const JobKey& key, const std::function<Event(CallId)>& make_event, CallTable::Finish finish) {
+void CallRouter::Send(const JobKey& key, const std::function<Event(CallId)>& make_event, CallTable::Finish finish,
+                      bool of_cluster) {
   if (queue_ != nullptr) {
     finish = [queue = queue_, key, finish = std::move(finish)](const absl::Status& status, ReplyMessage message) {
       queue->Overlay(key, &message);
@@ -130,7 +131,7 @@ void CallRouter::Send(const JobKey& key, const std::function<Event(CallId)>& mak
   if (bytes_ != nullptr) {
     status = bytes_->Job(key.tenant, key.job)->Take(ByteKind::kEvents, BytesOf(event), ClassOf(event), &charge);
   }
-  if (status.ok()) status = loops_->Push(key, std::move(event), std::move(charge));
+  if (status.ok()) status = loops_->Push(key, std::move(event), std::move(charge), of_cluster);
   if (!status.ok()) output_router_->calls().Answer(Reply{call, status, {}});
 }
 

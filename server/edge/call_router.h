@@ -69,17 +69,18 @@ class CallRouter {
 
   // Puts a call into its job's mailbox; the job's Reply answers it. `make_event(call)` makes the event. With a `viewer`
   // the call is a look: its tenant pays for the answer, and has it charged until the client has read it. `edit` may
-  // change the answer before that; null: it does not.
+  // change the answer before that; null: it does not. `of_cluster` as Push's, for a call that is no look.
   template <typename Response, typename MakeEvent>
   grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
                                 Response* response, const MakeEvent& make_event,
-                                const std::optional<Access>& viewer = std::nullopt,
+                                const std::optional<Access>& viewer = std::nullopt, bool of_cluster = false,
                                 std::function<void(Response*)> edit = nullptr);
 
   // Puts a call into its job's mailbox; `finish` is called once with the job's Reply, or with why there is none:
-  // RESOURCE_EXHAUSTED with when to retry, where the job's tenant has no room for another call of its kind.
+  // RESOURCE_EXHAUSTED with when to retry, where the job's tenant has no room for another call of its kind, or has not
+  // paid for its looks. `of_cluster`: the caller has a role of the cluster, and pays for nothing.
   template <typename MakeEvent>
-  void Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish);
+  void Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish, bool of_cluster = false);
 
   // Answers a call, as UnaryAnswer::End.
   static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status);
@@ -120,7 +121,8 @@ class CallRouter {
   size_t stream_queue_limit() const { return stream_queue_limit_; }
 
  private:
-  void Send(const JobKey& key, const std::function<Event(CallId)>& make_event, CallTable::Finish finish);
+  void Send(const JobKey& key, const std::function<Event(CallId)>& make_event, CallTable::Finish finish,
+            bool of_cluster);
 
   const Tenants* const tenants_;
   ClientListener* const listener_;
@@ -137,11 +139,13 @@ class CallRouter {
 template <typename Response, typename MakeEvent>
 grpc::ServerUnaryReactor* CallRouter::Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
                                           Response* response, const MakeEvent& make_event,
-                                          const std::optional<Access>& viewer, std::function<void(Response*)> edit) {
+                                          const std::optional<Access>& viewer, bool of_cluster,
+                                          std::function<void(Response*)> edit) {
   if (!key.ok()) return Answer(context, key.status());
   UnaryAnswer* const reactor = UnaryAnswer::Start(context);
   const int64_t reserved = viewer.has_value() ? ReservePace(*viewer) : 0;
-  Push(*key, make_event, [=](const absl::Status& status, ReplyMessage message) {
+  of_cluster = of_cluster || (viewer.has_value() && IsOfCluster(viewer->role));
+  const auto finish = [=](const absl::Status& status, ReplyMessage message) {
     auto* answer = std::get_if<Response>(&message);
     const bool is_answered = status.ok() && answer != nullptr;
     if (is_answered && edit != nullptr) edit(answer);
@@ -153,7 +157,8 @@ grpc::ServerUnaryReactor* CallRouter::Ask(grpc::CallbackServerContext* context, 
     reactor->End(
         status.ok() && answer == nullptr ? absl::InternalError("the job's answer is of another call's type") : status,
         *std::move(charge));
-  });
+  };
+  Push(*key, make_event, finish, of_cluster);
   return reactor;
 }
 
@@ -172,9 +177,9 @@ grpc::ServerUnaryReactor* CallRouter::AnswerLook(grpc::CallbackServerContext* co
 }
 
 template <typename MakeEvent>
-void CallRouter::Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish) {
+void CallRouter::Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish, bool of_cluster) {
   Send(
-      key, [&](CallId call) { return Event(make_event(call)); }, std::move(finish));
+      key, [&](CallId call) { return Event(make_event(call)); }, std::move(finish), of_cluster);
 }
 
 }  // namespace farandole

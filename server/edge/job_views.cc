@@ -60,7 +60,8 @@ void JobViews::Ask(const Access& viewer, const JobKey& key, std::optional<Histor
       },
       [this, viewer, place, question](const absl::Status& status, ReplyMessage message) {
         Take(viewer, place, question, status, std::move(message));
-      });
+      },
+      IsOfCluster(viewer.role));
 }
 
 void JobViews::Expire(const JobKey& key) {

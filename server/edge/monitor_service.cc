@@ -124,7 +124,8 @@ grpc::ServerUnaryReactor* MonitorService::ListCheckpoints(grpc::CallbackServerCo
         event->call = call;
         return *event;
       },
-      look->viewer, [most = page->most](v1::ListCheckpointsResponse* answer) { CutToPage(most, answer); });
+      look->viewer, /*of_cluster=*/false,
+      [most = page->most](v1::ListCheckpointsResponse* answer) { CutToPage(most, answer); });
 }
 
 grpc::ServerUnaryReactor* MonitorService::Diagnose(grpc::CallbackServerContext* context,

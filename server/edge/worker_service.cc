@@ -100,7 +100,12 @@ grpc::ServerUnaryReactor* WorkerService::FindCheckpoint(grpc::CallbackServerCont
   // Any job's of the tenant: a run may go on from another's checkpoint.
   const absl::StatusOr<Access> access = router_->AuthenticateWorker(*context, Right::kView);
   const absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
-  return router_->Ask(context, key, response, [&](CallId call) { return FindCheckpointRequested{call, *request}; });
+  return router_->Ask(
+      context, key, response,
+      [&](CallId call) {
+        return FindCheckpointRequested{call, *request};
+      },
+      std::nullopt, access.ok() && IsOfCluster(access->role));
 }
 
 grpc::ServerUnaryReactor* WorkerService::ReportExit(grpc::CallbackServerContext* context,
@@ -118,9 +123,12 @@ grpc::ServerUnaryReactor* WorkerService::ReportFlight(grpc::CallbackServerContex
                                                       v1::ReportFlightResponse* response) {
   const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kLaunch);
   const absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
-  return router_->Ask(context, key, response, [&](CallId call) {
-    return FlightReported{call, *request, OnlyOfToken(*access)};
-  });
+  return router_->Ask(
+      context, key, response,
+      [&](CallId call) {
+        return FlightReported{call, *request, OnlyOfToken(*access)};
+      },
+      std::nullopt, access.ok() && IsOfCluster(access->role));
 }
 
 grpc::ServerUnaryReactor* WorkerService::ListLost(grpc::CallbackServerContext* context,

@@ -84,4 +84,8 @@ ByteClass ClassOf(const Event& event) {
   return is_look ? ByteClass::kObserver : ByteClass::kJob;
 }
 
+bool IsLook(const Event& event) {
+  return ClassOf(event) == ByteClass::kObserver || std::holds_alternative<FindCheckpointRequested>(event);
+}
+
 }  // namespace farandole

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/job_state.h"
+#include "base/retry/retry_delay.h"
 #include "base/steady_time.h"
 #include "server/job/rules/bounds.h"
 #include "server/loop/event_bytes.h"
@@ -15,15 +16,6 @@
 
 namespace farandole {
 namespace {
-
-// The error for callers of a job whose commit was refused or failed.
-absl::Status EndOfDroppedJob(const JobKey& key, const absl::Status& failure) {
-  const std::string sentence = absl::StrCat("job ", key.job, ": ", failure.message());
-  if (failure.code() == absl::StatusCode::kFailedPrecondition) return absl::AbortedError(sentence);
-  if (failure.code() == absl::StatusCode::kInvalidArgument) return absl::ResourceExhaustedError(sentence);
-  if (failure.code() == absl::StatusCode::kDataLoss) return absl::DataLossError(sentence);
-  return absl::UnavailableError(sentence);
-}
 
 // Some dozens of Steps. While one tenant has a turn, the others wait.
 constexpr absl::Duration kTurn = absl::Microseconds(200);
@@ -49,8 +41,8 @@ void JobLoop::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::Status JobLoop::Push(const JobKey& key, Event event, ByteCharge charge) {
-  absl::Status status = mailbox_.Push(key, std::move(event), std::move(charge));
+absl::Status JobLoop::Push(const JobKey& key, Event event, ByteCharge charge, bool of_cluster) {
+  absl::Status status = mailbox_.Push(key, std::move(event), std::move(charge), of_cluster);
   if (status.code() == absl::StatusCode::kResourceExhausted) surroundings_.metrics->CountMailboxRefusal();
   return status;
 }
@@ -107,7 +99,7 @@ void JobLoop::AcceptAll(std::vector<Mailbox::Letter> letters) {
   for (Mailbox::Letter& letter : letters) {
     OwnedJob* owned = JobFor(letter);
     if (owned == nullptr) continue;
-    owned->waiting.push_back({std::move(letter.event), std::move(letter.charge)});
+    owned->waiting.push_back({std::move(letter.event), std::move(letter.charge), letter.of_cluster});
     turns_.Add(letter.job);
   }
 }
@@ -138,7 +130,12 @@ JobLoop::OwnedJob* JobLoop::JobFor(const Mailbox::Letter& letter) {
       if (!status.ok()) surroundings_.directory->Release(letter.job);
     }
   }
-  if (status.ok()) return Open(letter.job);
+  if (status.ok()) status = AdmitRead(letter);
+  if (status.ok()) {
+    OwnedJob* const owned = Open(letter.job);
+    owned->is_paid = !letter.of_cluster && IsLook(letter.event);
+    return owned;
+  }
   Refuse(letter.event, status);
   mailbox_.Release(letter.job, 1);
   return nullptr;
@@ -149,6 +146,23 @@ JobLoop::OwnedJob* JobLoop::Open(const JobKey& key) {
   owned = std::make_unique<OwnedJob>();
   Read(key, owned.get());
   return owned.get();
+}
+
+absl::Status JobLoop::AdmitRead(const Mailbox::Letter& letter) const {
+  if (letter.of_cluster || surroundings_.bytes == nullptr || ClassOf(letter.event) != ByteClass::kObserver)
+    return absl::OkStatus();
+  if (surroundings_.bytes->ReadsOf(letter.job.tenant)->Wait(SteadyNow()) == absl::ZeroDuration())
+    return absl::OkStatus();
+  // Of a job that goes on, deadlines have to run.
+  const std::optional<v1::JobSummary> job = surroundings_.directory->Find(letter.job);
+  if (job.has_value() && IsActive(job->state())) return absl::OkStatus();
+  return WithRetryDelay(
+      absl::ResourceExhaustedError(
+          absl::StrCat("tenant ", letter.job.tenant, " has more than ",
+                       static_cast<double>(surroundings_.bytes->tenant_rate()) / (1 << 20),
+                       " MiB of ended jobs read in a second (--tenant-mib-per-s), so a look at one that is not in ",
+                       "memory is not answered; retry in ", absl::FormatDuration(kRetryWhenFull))),
+      kRetryWhenFull);
 }
 
 void JobLoop::Read(const JobKey& key, OwnedJob* owned) {
@@ -182,7 +196,7 @@ void JobLoop::OnPurged(const JobKey& key, uint64_t life, const absl::Status& sta
   if (!status.ok()) return Drop(key, status);
   std::vector<Mailbox::Letter> letters;
   for (WaitingEvent& one : owned->waiting) {
-    if (!one.IsTick()) letters.push_back({key, std::move(one.event), std::move(one.charge)});
+    if (!one.IsTick()) letters.push_back({key, std::move(one.event), std::move(one.charge), one.of_cluster});
   }
   Erase(key);
   AcceptAll(std::move(letters));
@@ -197,6 +211,8 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
   OwnedJob* owned = Find(key, life);
   if (owned == nullptr) return;
   const absl::Time now = SteadyNow();
+  if (std::exchange(owned->is_paid, false) && rows.ok() && surroundings_.bytes != nullptr)
+    surroundings_.bytes->ReadsOf(key.tenant)->Take(BytesOf(rows->rows), now);
   if (rows.ok() && (AreLeftOver(key, rows->rows) || (owned->is_purge && !HasRecord(key, rows->rows))))
     return StartPurge(key, life, *rows);
   absl::StatusOr<std::unique_ptr<Job>> job = rows.ok() ? MakeJob(key, *rows, now) : rows.status();

@@ -73,8 +73,9 @@ class JobLoop {
   // Stops it.
   ~JobLoop();
 
-  // Any thread. Gives an event to its job. Errors: those of Mailbox::Push.
-  absl::Status Push(const JobKey& key, Event event, ByteCharge charge = {});
+  // Any thread. Gives an event to its job. `of_cluster`: its caller has a role of the cluster, and pays for nothing.
+  // Errors: those of Mailbox::Push.
+  absl::Status Push(const JobKey& key, Event event, ByteCharge charge = {}, bool of_cluster = false);
   // Any thread. Reads a job from the store before any event comes, so that its deadlines run; `done` is called on the
   // loop's thread. Errors: the store's, and DATA_LOSS if a row cannot be parsed.
   void Restore(const JobKey& key, std::function<void(absl::Status)> done);
@@ -91,6 +92,7 @@ class JobLoop {
   struct WaitingEvent {
     Event event;
     ByteCharge charge;
+    bool of_cluster = false;
 
     // It is a tick of the loop's own, which the mailbox does not count.
     bool IsTick() const { return std::holds_alternative<Ticked>(event); }
@@ -112,6 +114,8 @@ class JobLoop {
     absl::Time idle_since = absl::InfiniteFuture();
     // Quotas bound the workers of jobs that run, and this those of idle ones.
     ByteCharge idle_charge = {};
+    // It is being read for a look, which pays for its rows.
+    bool is_paid = false;
   };
   using OwnedJobs = absl::flat_hash_map<JobKey, std::unique_ptr<OwnedJob>>;
 
@@ -120,6 +124,8 @@ class JobLoop {
   // Null: the event was refused.
   OwnedJob* JobFor(const Mailbox::Letter& letter);
   OwnedJob* Open(const JobKey& key);
+  // RESOURCE_EXHAUSTED: a look at an ended job, of a tenant that has not paid for what was read of others.
+  absl::Status AdmitRead(const Mailbox::Letter& letter) const;
   // Reads the job's rows; it has no runner until they are there.
   void Read(const JobKey& key, OwnedJob* owned);
   // Its rows go; events that wait for it come next, and find no such job.

@@ -21,8 +21,8 @@ class JobLoops {
   JobLoops(size_t count, const JobLoopOptions& options, const JobLoopSurroundings& surroundings);
 
   // As JobLoop::Push.
-  absl::Status Push(const JobKey& key, Event event, ByteCharge charge = {}) {
-    return LoopOf(key).Push(key, std::move(event), std::move(charge));
+  absl::Status Push(const JobKey& key, Event event, ByteCharge charge = {}, bool of_cluster = false) {
+    return LoopOf(key).Push(key, std::move(event), std::move(charge), of_cluster);
   }
 
   // Reads these jobs from the store; returns when all are there. One that cannot be read is logged and left out.

@@ -9,7 +9,7 @@
 
 namespace farandole {
 
-absl::Status Mailbox::Push(JobKey job, Event event, ByteCharge charge) {
+absl::Status Mailbox::Push(JobKey job, Event event, ByteCharge charge, bool of_cluster) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (closed_) return absl::UnavailableError("the coordinator is stopping; retry");
   size_t& count = count_by_job_[job];
@@ -21,7 +21,7 @@ absl::Status Mailbox::Push(JobKey job, Event event, ByteCharge charge) {
   }
   ++count;
   ++depth_;
-  waiting_.letters.push_back({std::move(job), std::move(event), std::move(charge)});
+  waiting_.letters.push_back({std::move(job), std::move(event), std::move(charge), of_cluster});
   has_mail_.notify_one();
   return absl::OkStatus();
 }

@@ -29,6 +29,8 @@ class Mailbox {
     Event event;
     // Of the event, until its Step.
     ByteCharge charge = {};
+    // The caller has a role of the cluster, and pays for nothing.
+    bool of_cluster = false;
   };
   struct Delivery {
     std::vector<std::function<void()>> completions;
@@ -43,7 +45,7 @@ class Mailbox {
   // job that misses it would keep a dead worker.
   //   RESOURCE_EXHAUSTED  the job has as many events waiting as may wait (both named); retry in a second
   //   UNAVAILABLE         the mailbox is closed: the coordinator stops
-  absl::Status Push(JobKey job, Event event, ByteCharge charge = {});
+  absl::Status Push(JobKey job, Event event, ByteCharge charge = {}, bool of_cluster = false);
   // Puts in a call to be made on the loop's thread, also after Close. As many as the loop has unfinished calls.
   void Post(std::function<void()> completion);
   // No event is taken from now on; those that wait are still delivered.

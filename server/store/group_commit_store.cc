@@ -25,6 +25,11 @@ constexpr size_t kReleaseOperations = 2;
 // Bounds the memory of one write; far above the size that keeps a disk busy.
 constexpr size_t kMaxGroupBytes = 16 << 20;
 
+// After so many bytes of rows that were read, some milliseconds, commits are next. A reading counts as so much at
+// least.
+constexpr size_t kMostReadBytes = 1 << 20;
+constexpr size_t kLeastReadBytes = 16 << 10;
+
 constexpr size_t kAllRows = std::numeric_limits<size_t>::max();
 
 // A recovery opens the database again, which may take long: after one that failed, calls are refused without another
@@ -141,7 +146,7 @@ void GroupCommitStore::Run() {
       } else {
         has_work_.wait_for(lock, absl::ToChronoMilliseconds(kRecoveryInterval), has_work);
       }
-      is_over = stopping_ && queue_.empty();
+      is_over = stopping_ && queue_.empty() && reads_.empty();
       is_patient_ = !patience_ended_ && !stopping_;
       calls.swap(queue_);
     }
@@ -155,6 +160,7 @@ void GroupCommitStore::Run() {
     Write(&group);
     if (!failure_.ok() && (calls.empty() || !held_.empty())) Recover().IgnoreError();
     if (!is_patient_) GiveUp();
+    ReadSome();
     ShowTrouble();
   }
 }
@@ -200,22 +206,41 @@ void GroupCommitStore::Take(AcquireCall call, Group* group) {
   StoreBatch batch;
   batch.puts.push_back({absl::StrCat(kOwnerPrefix, call.owner), absl::StrCat(revision)});
   const size_t bytes = BytesOf(batch);
+  std::string tenant = call.owner.substr(0, call.owner.find('/'));
+  ReadCall read{revision, std::move(call.keys), std::move(call.prefixes), std::move(call.done)};
   group->Add(std::move(batch), bytes, std::move(call.owner),
-             [this, revision = revision, keys = std::move(call.keys), prefixes = std::move(call.prefixes),
-              done = std::move(call.done)](const absl::Status& status) {
-               done(status.ok() ? ReadAcquired(revision, keys, prefixes) : status);
+             [this, tenant = std::move(tenant), read = std::move(read)](const absl::Status& status) mutable {
+               if (!status.ok()) return read.done(status);
+               if (read.keys.empty() && read.prefixes.empty()) return read.done(AcquiredRows{read.revision, {}});
+               reads_[tenant].push_back(std::move(read));
              });
 }
 
-absl::StatusOr<AcquiredRows> GroupCommitStore::ReadAcquired(uint64_t revision, const std::vector<std::string>& keys,
-                                                            const std::vector<std::string>& prefixes) {
-  AcquiredRows acquired{revision, {}};
-  for (const std::string& key : keys) {
+void GroupCommitStore::ReadSome() {
+  for (size_t bytes = 0; !reads_.empty() && bytes < kMostReadBytes; bytes += kLeastReadBytes) {
+    auto turn = reads_.upper_bound(last_turn_);
+    if (turn == reads_.end()) turn = reads_.begin();
+    last_turn_ = turn->first;
+    const ReadCall call = std::move(turn->second.front());
+    turn->second.pop_front();
+    if (turn->second.empty()) reads_.erase(turn);
+    if (!failure_.ok()) Recover().IgnoreError();
+    absl::StatusOr<AcquiredRows> acquired = ReadAcquired(call);
+    if (acquired.ok()) {
+      for (const StoreRow& row : acquired->rows) bytes += row.key.size() + row.value.size();
+    }
+    call.done(std::move(acquired));
+  }
+}
+
+absl::StatusOr<AcquiredRows> GroupCommitStore::ReadAcquired(const ReadCall& call) {
+  AcquiredRows acquired{call.revision, {}};
+  for (const std::string& key : call.keys) {
     absl::StatusOr<std::optional<std::string>> value = medium_->Get(key);
     if (!value.ok()) return value.status();
     if (value->has_value()) acquired.rows.push_back({key, *std::move(*value)});
   }
-  for (const std::string& prefix : prefixes) {
+  for (const std::string& prefix : call.prefixes) {
     absl::StatusOr<std::vector<StoreRow>> rows = medium_->Scan(prefix, "", kAllRows);
     if (!rows.ok()) return rows.status();
     for (StoreRow& row : *rows) acquired.rows.push_back(std::move(row));
@@ -251,14 +276,16 @@ void GroupCommitStore::Take(ScanCall call, Group* group) {
 }
 
 void GroupCommitStore::Take(MeasureCall call, Group* group) {
-  Write(group);
-  uint64_t bytes = 0;
-  for (const std::string& prefix : call.prefixes) {
-    const absl::StatusOr<uint64_t> measured = medium_->Measure(prefix);
-    if (!measured.ok()) return call.done(measured.status());
-    bytes += *measured;
-  }
-  call.done(bytes);
+  // In its turn, so that it does not split the write.
+  group->entries.push_back({-1, "", [this, call = std::move(call)](const absl::Status&) {
+                              uint64_t bytes = 0;
+                              for (const std::string& prefix : call.prefixes) {
+                                const absl::StatusOr<uint64_t> measured = medium_->Measure(prefix);
+                                if (!measured.ok()) return call.done(measured.status());
+                                bytes += *measured;
+                              }
+                              call.done(bytes);
+                            }});
 }
 
 absl::Status GroupCommitStore::Admit(const CommitCall& call) {

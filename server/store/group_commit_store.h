@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -31,6 +32,10 @@ namespace farandole {
 // wait, and it tries again each second. So the number of writes to disk follows the disk's
 // speed, not the number of jobs. The revision of owner NAME is the row "owner/NAME" (decimal); the greatest one that
 // was released is the row "owner/".
+//
+// The rows of an acquisition may be many megabytes. They are read behind the others' completions, and once a megabyte
+// was read, the calls that came meanwhile are next: none of these waits for more than one large reading. Tenants take
+// turns: the part of an owner's name before the '/' tells the tenant.
 //
 // The queue has no bound of its own: callers keep a bounded number of calls unfinished (JobRunner does).
 class GroupCommitStore : public Store {
@@ -77,6 +82,14 @@ class GroupCommitStore : public Store {
   };
   using Call = std::variant<AcquireCall, CommitCall, ScanCall, MeasureCall>;
 
+  // The rows of an acquisition whose revision is durable.
+  struct ReadCall {
+    uint64_t revision;
+    std::vector<std::string> keys;
+    std::vector<std::string> prefixes;
+    std::function<void(absl::StatusOr<AcquiredRows>)> done;
+  };
+
   // A call of a group: the batch that it has there, which its owner does not get over if it fails; -1: none.
   struct Entry {
     int batch = -1;
@@ -98,7 +111,7 @@ class GroupCommitStore : public Store {
   void Enqueue(Call call);
   void Run();
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || !queue_.empty() || is_patient_ == patience_ended_;
+    return stopping_ || !queue_.empty() || !reads_.empty() || is_patient_ == patience_ended_;
   }
 
   // The thread's own.
@@ -107,8 +120,9 @@ class GroupCommitStore : public Store {
   void Take(CommitCall call, Group* group);
   void Take(ScanCall call, Group* group);
   void Take(MeasureCall call, Group* group);
-  absl::StatusOr<AcquiredRows> ReadAcquired(uint64_t revision, const std::vector<std::string>& keys,
-                                            const std::vector<std::string>& prefixes);
+  // Carries out some of reads_.
+  void ReadSome();
+  absl::StatusOr<AcquiredRows> ReadAcquired(const ReadCall& call);
   absl::Status Admit(const CommitCall& call);
   // Adds to the batch what makes its owner known to nobody.
   void Release(const std::string& owner, StoreBatch* batch);
@@ -136,6 +150,9 @@ class GroupCommitStore : public Store {
   std::deque<Group> held_;
   absl::flat_hash_set<std::string> held_owners_;
   bool is_patient_ = true;
+  // By tenant, and whose turn was last.
+  std::map<std::string, std::deque<ReadCall>> reads_;
+  std::string last_turn_;
 
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   mutable std::mutex mutex_;

@@ -57,7 +57,9 @@ class Store {
   virtual void Acquire(std::string owner, std::function<void(absl::StatusOr<uint64_t>)> done) = 0;
 
   // As Acquire, and reads rows in the same call: first those of `keys` that exist, then those whose key starts with one
-  // of `prefixes`, in this order. UNAVAILABLE also: the store cannot be read.
+  // of `prefixes`, in this order. Other calls do not wait for the reading of more than one owner's megabytes, and
+  // tenants (what is before the '/' of an owner's name) have their rows read in turn. UNAVAILABLE also: the store
+  // cannot be read.
   virtual void AcquireRows(std::string owner, std::vector<std::string> keys, std::vector<std::string> prefixes,
                            std::function<void(absl::StatusOr<AcquiredRows>)> done) = 0;
 

@@ -26,7 +26,7 @@ void Answer(CallRouter* router, const JobRegistry* registry, const std::shared_p
   const absl::StatusOr<v1::JobSummary> job = FindJob(registry, *key);
   if (!job.ok()) return answer(Refuse(job.status()));
   AskJobOr<v1::SurveyCollectivesResponse>(
-      router, *key, [](CallId call) { return CollectivesSurveyed{call}; }, std::move(answer),
+      router, ReaderOf(identity), *key, [](CallId call) { return CollectivesSurveyed{call}; }, std::move(answer),
       [router, identity, bytes](v1::SurveyCollectivesResponse found, const HttpAnswer& last) {
         router->TakePaceOfAnswer(ReaderOf(identity), found.ByteSizeLong());
         last(CollectivesReply(std::move(found), identity, bytes));

@@ -39,14 +39,15 @@ HttpReply HangReply(const std::string& state, Said said) {
 }
 
 HttpReply NothingKept(const absl::Status& why) {
+  if (absl::IsResourceExhausted(why)) return Refuse(why);
   const char* const state = absl::IsNotFound(why) ? "none" : absl::IsUnavailable(why) ? "gathering" : "gone";
   return Reply200({{"state", state}, {"at_unix_ms", absl::ToUnixMillis(absl::Now())}, {"why", why.message()}});
 }
 
 // The archive of it, with the job as it is now.
-void AnswerArchive(CallRouter* router, const JobKey& key, Said said, HttpAnswer answer) {
+void AnswerArchive(CallRouter* router, const Access& viewer, const JobKey& key, Said said, HttpAnswer answer) {
   AskJob<v1::GetJobResponse>(
-      router, key, [](CallId call) { return JobInspected{call}; }, std::move(answer),
+      router, viewer, key, [](CallId call) { return JobInspected{call}; }, std::move(answer),
       [name = key.job, said = std::move(said)](v1::GetJobResponse found, const HttpAnswer& last) {
         HttpReply reply = FileReply("application/gzip", absl::StrCat("farandole-", name, ".tar.gz"));
         // shared: as above.
@@ -61,7 +62,7 @@ void AnswerArchive(CallRouter* router, const JobKey& key, Said said, HttpAnswer 
       });
 }
 
-void Ask(CallRouter* router, const JobKey& key, bool last_stall, Found found) {
+void Ask(CallRouter* router, const Access& viewer, const JobKey& key, bool last_stall, Found found) {
   router->Push(
       key,
       [last_stall](CallId call) {
@@ -72,17 +73,18 @@ void Ask(CallRouter* router, const JobKey& key, bool last_stall, Found found) {
         if (status.ok() && said == nullptr)
           return found(absl::InternalError("the job's answer is of another call's type"), nullptr);
         found(status, status.ok() ? std::make_shared<const v1::DiagnoseResponse>(std::move(*said)) : nullptr);
-      });
+      },
+      IsOfCluster(viewer.role));
 }
 
 // Of a job that is over, what was read when its workers ended comes first; to one that runs, the same question would go
 // to its workers.
-void FindKept(CallRouter* router, const JobKey& key, v1::JobState state, Found found) {
-  if (!HasEnded(state)) return Ask(router, key, /*last_stall=*/true, std::move(found));
-  Ask(router, key, /*last_stall=*/false,
-      [router, key, found = std::move(found)](const absl::Status& status, Said said) {
+void FindKept(CallRouter* router, const Access& viewer, const JobKey& key, v1::JobState state, Found found) {
+  if (!HasEnded(state)) return Ask(router, viewer, key, /*last_stall=*/true, std::move(found));
+  Ask(router, viewer, key, /*last_stall=*/false,
+      [router, viewer, key, found = std::move(found)](const absl::Status& status, Said said) {
         if (status.ok() && said->ranks_size() > 0) return found(status, std::move(said));
-        Ask(router, key, /*last_stall=*/true, found);
+        Ask(router, viewer, key, /*last_stall=*/true, found);
       });
 }
 
@@ -100,12 +102,12 @@ void AnswerKept(CallRouter* router, const JobRegistry* registry, const HangPlace
   if (!job.ok()) return answer(Refuse(job.status()));
   std::optional<HttpAnswer> held = Admit(places, as_archive, identity, std::move(answer));
   if (!held.has_value()) return;
-  FindKept(router, *key, job->state(),
+  FindKept(router, ReaderOf(identity), *key, job->state(),
            [router, viewer = ReaderOf(identity), key = *key, as_archive, answer = *std::move(held)](
                const absl::Status& status, Said said) {
              if (!status.ok()) return answer(as_archive ? Refuse(status) : NothingKept(status));
              router->TakePaceOfAnswer(viewer, said->ByteSizeLong());
-             if (as_archive) return AnswerArchive(router, key, std::move(said), answer);
+             if (as_archive) return AnswerArchive(router, viewer, key, std::move(said), answer);
              answer(HangReply("kept", std::move(said)));
            });
 }
@@ -118,7 +120,7 @@ void AskNow(CallRouter* router, const HangPlaces& places, const HttpRequest& req
   std::optional<HttpAnswer> held = Admit(places, as_archive, identity, std::move(answer));
   if (!held.has_value()) return;
   AskJob<v1::DiagnoseResponse>(
-      router, call->job,
+      router, call->caller, call->job,
       [](CallId call) {
         return EvidenceRequested{call, true, false};
       },
@@ -126,7 +128,7 @@ void AskNow(CallRouter* router, const HangPlaces& places, const HttpRequest& req
       [router, viewer = call->caller, key = call->job, as_archive](v1::DiagnoseResponse found, const HttpAnswer& last) {
         router->TakePaceOfAnswer(viewer, found.ByteSizeLong());
         auto said = std::make_shared<const v1::DiagnoseResponse>(std::move(found));
-        if (as_archive) return AnswerArchive(router, key, std::move(said), last);
+        if (as_archive) return AnswerArchive(router, viewer, key, std::move(said), last);
         last(HangReply("asked", std::move(said)));
       });
 }

@@ -65,31 +65,34 @@ absl::StatusOr<JobAction> AdmitAction(CallRouter* router, const JobRegistry* reg
 // the reply, so that a job loop's thread does not wait for the disk.
 HttpReply RefuseAction(CallRouter* router, const JobAction& action, const absl::Status& why);
 
-// Asks a job one question. On a job loop's thread `use(Message, answer)` gets its answer, or `answer` gets
+// Asks a job one question for `caller`. On a job loop's thread `use(Message, answer)` gets its answer, or `answer` gets
 // `refuse(status)`.
 template <typename Message, typename MakeEvent, typename Use, typename MakeRefusal>
-void AskJobOr(CallRouter* router, const JobKey& key, const MakeEvent& make_event, HttpAnswer answer, Use use,
-              MakeRefusal refuse) {
-  router->Push(key, make_event,
-               [answer = std::move(answer), use = std::move(use), refuse = std::move(refuse)](
-                   const absl::Status& status, ReplyMessage message) {
-                 auto* found = std::get_if<Message>(&message);
-                 if (!status.ok()) return answer(refuse(status));
-                 if (found == nullptr) return answer(HttpError(500, "the job's answer is of another call's type"));
-                 use(std::move(*found), answer);
-               });
+void AskJobOr(CallRouter* router, const Access& caller, const JobKey& key, const MakeEvent& make_event,
+              HttpAnswer answer, Use use, MakeRefusal refuse) {
+  router->Push(
+      key, make_event,
+      [answer = std::move(answer), use = std::move(use), refuse = std::move(refuse)](const absl::Status& status,
+                                                                                     ReplyMessage message) {
+        auto* found = std::get_if<Message>(&message);
+        if (!status.ok()) return answer(refuse(status));
+        if (found == nullptr) return answer(HttpError(500, "the job's answer is of another call's type"));
+        use(std::move(*found), answer);
+      },
+      IsOfCluster(caller.role));
 }
 
 // The same; a refusal says the status.
 template <typename Message, typename MakeEvent, typename Use>
-void AskJob(CallRouter* router, const JobKey& key, const MakeEvent& make_event, HttpAnswer answer, Use use) {
-  AskJobOr<Message>(router, key, make_event, std::move(answer), std::move(use), Refuse);
+void AskJob(CallRouter* router, const Access& caller, const JobKey& key, const MakeEvent& make_event, HttpAnswer answer,
+            Use use) {
+  AskJobOr<Message>(router, caller, key, make_event, std::move(answer), std::move(use), Refuse);
 }
 
 // The same for a change: the audit log has its failure too.
 template <typename Message, typename MakeEvent, typename Use>
 void CarryOut(CallRouter* router, const JobAction& action, const MakeEvent& make_event, HttpAnswer answer, Use use) {
-  AskJobOr<Message>(router, action.job, make_event, std::move(answer), std::move(use),
+  AskJobOr<Message>(router, action.caller, action.job, make_event, std::move(answer), std::move(use),
                     [router, action](const absl::Status& status) { return RefuseAction(router, action, status); });
 }
 

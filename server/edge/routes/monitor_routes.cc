@@ -65,7 +65,7 @@ void AnswerJob(CallRouter* router, const Access& viewer, const JobKey& key, cons
   const absl::StatusOr<std::optional<HistoryAsked>> history = HistoryIn(query);
   if (!history.ok()) return answer(Refuse(history.status()));
   AskJob<v1::GetJobResponse>(
-      router, key,
+      router, viewer, key,
       [&history](CallId call) {
         return JobInspected{call, *history};
       },
@@ -73,7 +73,7 @@ void AnswerJob(CallRouter* router, const Access& viewer, const JobKey& key, cons
       [router, viewer, key](v1::GetJobResponse job, const HttpAnswer& next) {
         router->TakePaceOfAnswer(viewer, job.ByteSizeLong());
         AskJob<v1::ListCheckpointsResponse>(
-            router, key, [](CallId call) { return CheckpointsListed{call}; }, next,
+            router, viewer, key, [](CallId call) { return CheckpointsListed{call}; }, next,
             [kept = std::make_shared<v1::GetJobResponse>(std::move(job))](v1::ListCheckpointsResponse listed,
                                                                           const HttpAnswer& last) {
               last(JobReply(kept, std::move(listed)));
@@ -159,7 +159,7 @@ Json CheckpointsJson(const v1::ListCheckpointsResponse& listed, const std::strin
 void AnswerCheckpoints(CallRouter* router, const Pages& pages, const JobKey& key, const std::string& query,
                        const HttpIdentity& identity, HttpAnswer answer) {
   AskJob<v1::ListCheckpointsResponse>(
-      router, key, [](CallId call) { return CheckpointsListed{call}; }, std::move(answer),
+      router, ReaderOf(identity), key, [](CallId call) { return CheckpointsListed{call}; }, std::move(answer),
       [query, router, identity, bytes = pages.bytes](v1::ListCheckpointsResponse found, const HttpAnswer& last) {
         router->TakePaceOfAnswer(ReaderOf(identity), found.ByteSizeLong());
         HttpReply reply;
@@ -206,7 +206,7 @@ void AnswerLogged(CallRouter* router, FilePlaces* places, const HttpRequest& req
   std::optional<HttpAnswer> held = places->Take(identity, std::move(answer));
   if (!held.has_value()) return;
   AskJob<v1::ListLoggedResponse>(
-      router, *key,
+      router, ReaderOf(identity), *key,
       [&names](CallId call) {
         return LoggedListed{call, names};
       },

@@ -59,7 +59,7 @@ HttpReply TimelineFile(const std::string& job, std::shared_ptr<const TimelinePar
 void Fetch(CallRouter* router, const Access& viewer, const JobKey& key, const std::shared_ptr<TimelineParts>& parts,
            HttpAnswer answer) {
   AskJob<v1::GetTimelineResponse>(
-      router, key,
+      router, viewer, key,
       [from = parts->next()](CallId call) {
         return TimelineFetched{call, from};
       },
@@ -85,7 +85,7 @@ void AnswerFile(CallRouter* router, FilePlaces* places, const HttpRequest& reque
   std::optional<HttpAnswer> held = places->Take(identity, std::move(answer));
   if (!held.has_value()) return;
   AskJob<v1::GetTimelineResponse>(
-      router, *key,
+      router, ReaderOf(identity), *key,
       [](CallId call) {
         return TimelineFetched{call, kNoTimelineParts};
       },
@@ -118,7 +118,8 @@ void AnswerState(CallRouter* router, const JobRegistry* registry, const HttpRequ
                          {"forgotten", about.forgotten()},
                          {"may_record", may_record},
                          {"at_unix_ms", absl::ToUnixMillis(absl::Now())}}));
-      });
+      },
+      IsOfCluster(ReaderOf(identity).role));
 }
 
 void Record(CallRouter* router, const JobRegistry* registry, const HttpRequest& request, const HttpIdentity& identity,

@@ -10,6 +10,7 @@ namespace {
 
 // The bits of an element, for each kind of identity.
 struct IdentityBits {
+  uint64_t zero;
   uint64_t one;
   uint64_t greatest;
   uint64_t least;
@@ -23,19 +24,20 @@ constexpr IdentityBits IdentityOf(DType dtype) {
   const int sign = 8 * static_cast<int>(traits.size) - 1;
   switch (traits.kind) {
     case DTypeTraits::Kind::kUnsigned:
-      return {1, Ones(sign) << 1 | 1, 0};
+      return {0, 1, Ones(sign) << 1 | 1, 0};
     case DTypeTraits::Kind::kSigned:
-      return {1, Ones(sign), uint64_t{1} << sign};
+      return {0, 1, Ones(sign), uint64_t{1} << sign};
     case DTypeTraits::Kind::kFloating: {
       // Infinity, or the largest number: all ones is NaN there.
       const uint64_t greatest =
           traits.has_infinity ? Ones(traits.exponent_bits) << traits.mantissa_bits : Ones(sign) - 1;
-      return {Ones(traits.exponent_bits - 1) << traits.mantissa_bits, greatest, uint64_t{1} << sign | greatest};
+      const uint64_t minus = uint64_t{1} << sign;
+      return {minus, Ones(traits.exponent_bits - 1) << traits.mantissa_bits, greatest, minus | greatest};
     }
     case DTypeTraits::Kind::kBool:
       break;
   }
-  return {1, 1, 0};
+  return {0, 1, 1, 0};
 }
 
 uint64_t IdentityBitsFor(DType dtype, ReduceOp op) {
@@ -52,7 +54,7 @@ uint64_t IdentityBitsFor(DType dtype, ReduceOp op) {
     case ReduceOp::kAdasum:
       break;
   }
-  return 0;
+  return bits.zero;
 }
 
 template <typename Bits>

@@ -13,9 +13,9 @@ namespace farandole {
 // count: elements, >= 0. Any thread.
 void ScaleCopy(DType dtype, const void* source, void* target, int64_t count, double factor);
 
-// Fills `target` with the contribution of a rank that has none: 0 for sum, average and Adasum, 1 for product, for min
-// the greatest value of the type (infinity, true), for max the least (-infinity, false). For sum it is 0.0, as a tensor
-// of zeros would be, so -0.0 + identity is 0.0.
+// Fills `target` with the contribution of a rank that has none, beside which every value stays what it is, to the bit:
+// 0 for sum, average and Adasum, which is -0.0 of floating types (-0.0 + 0.0 is 0.0), 1 for product, for min the
+// greatest value of the type (infinity, true), for max the least (-infinity, false).
 void FillIdentity(DType dtype, ReduceOp op, void* target, int64_t count);
 
 }  // namespace farandole

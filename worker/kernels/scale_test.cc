@@ -86,6 +86,19 @@ TEST(FillIdentityTest, CombiningWithItChangesNothing) {
   }
 }
 
+// PyTorch's adapter tells by -0.0 that no rank has a gradient, also beside a rank that has joined.
+TEST(FillIdentityTest, BothZerosStayWhatTheyAre) {
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kAdasum}) {
+    for (const float zero : {0.0f, -0.0f}) {
+      float combined = 1;
+      FillIdentity(DType::kF32, op, &combined, 1);
+      Accumulate(DType::kF32, ReduceOp::kSum, &combined, &zero, 1);
+      EXPECT_EQ(combined, 0.0f);
+      EXPECT_EQ(std::signbit(combined), std::signbit(zero)) << Name(op);
+    }
+  }
+}
+
 TEST(FillIdentityTest, ExtremesAreTheTypesOwn) {
   int16_t least;
   FillIdentity(DType::kI16, ReduceOp::kMax, &least, 1);

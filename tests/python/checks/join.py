@@ -6,6 +6,7 @@ import farandole.numpy
 import farandole.torch as hvd
 import torch
 from harness import Checks, expect_error
+from torch import nn
 
 check = Checks()
 
@@ -230,3 +231,22 @@ def a_root_that_has_joined_gives_no_gradients_back() -> None:
         weighted(gathered).backward()
         expect_rows(given.grad, [2], [0.0])
     hvd.join()
+
+
+@check.each(4, 300)
+def layers_that_all_have_frozen_stay_beside_a_rank_that_has_joined(width: int) -> None:
+    """Momentum and weight decay do not move them. Small gradients and large ones travel in other ways."""
+    model = nn.Sequential(nn.Linear(width, width), nn.Linear(width, 2))
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.1)
+    optimizer = hvd.DistributedOptimizer(inner, model.named_parameters())
+    frozen = model[0].weight.detach()
+    for step in range(2 if hvd.rank() == 0 and hvd.size() > 1 else 4):
+        if step == 1:
+            model[0].requires_grad_(False)
+            frozen = model[0].weight.detach().clone()
+        optimizer.zero_grad()
+        model(torch.full((2, width), hvd.rank() + step + 1.0)).pow(2).mean().backward()
+        optimizer.step()
+    hvd.join()
+    assert torch.equal(model[0].weight, frozen)

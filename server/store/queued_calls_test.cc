@@ -49,7 +49,12 @@ class QueuedCallsTest : public ::testing::TestWithParam<Kind> {
       }
     }
     commit_revision_ = AcquireAndWait(store_.get(), "t/commit").value();
-    store_->Acquire("t/hold", [this](const absl::StatusOr<uint64_t>&) { held_.WaitForNotification(); });
+    absl::Notification waits;
+    store_->Acquire("t/hold", [this, &waits](const absl::StatusOr<uint64_t>&) {
+      waits.Notify();
+      held_.WaitForNotification();
+    });
+    waits.WaitForNotification();
   }
   void Read(const std::string& owner, bool then_commit = false) {
     store_->AcquireRows(owner, {}, {absl::StrCat("row/", owner)},

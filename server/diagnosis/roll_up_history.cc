@@ -212,19 +212,7 @@ bool BasicRollUpHistory<Value>::IsOver(size_t level, const Run& run) const {
 }
 
 template <typename Value>
-std::map<uint64_t, size_t> BasicRollUpHistory<Value>::Trace(uint64_t epoch, uint32_t rank) const {
-  std::map<uint64_t, size_t> ranks;
-  for (int64_t now = rank; now >= 0; --epoch) {
-    ranks[epoch] = static_cast<size_t>(now);
-    const auto links = links_.find(epoch);
-    if (links == links_.end() || static_cast<size_t>(now) >= links->second.old_ranks.size()) break;
-    now = links->second.old_ranks[static_cast<size_t>(now)];
-  }
-  return ranks;
-}
-
-template <typename Value>
-auto BasicRollUpHistory<Value>::TraceAll(uint64_t epoch, std::vector<uint32_t> ranks) const -> Places {
+auto BasicRollUpHistory<Value>::Trace(uint64_t epoch, std::vector<uint32_t> ranks) const -> Places {
   std::set<uint64_t> epochs;
   for (const Runs& runs : levels_) {
     for (const Run& run : runs) epochs.insert(run.epoch);
@@ -319,10 +307,10 @@ auto BasicRollUpHistory<Value>::Read(uint64_t epoch, uint32_t rank, std::optiona
   if (rank == kWholeJob) {
     return Collect([](const Run& run, int64_t at) { return run.point(at)[run.size - 1]; }, latest);
   }
-  const std::map<uint64_t, size_t> ranks = Trace(epoch, rank);
-  const auto value_of = [&ranks](const Run& run, int64_t at) {
-    const auto found = ranks.find(run.epoch);
-    return found == ranks.end() || found->second + 1 >= run.size ? Value() : run.point(at)[found->second];
+  const Places places = Trace(epoch, {rank});
+  const auto value_of = [&places](const Run& run, int64_t at) {
+    const auto found = places.find(run.epoch);
+    return found == places.end() || found->second[0] + 1 >= run.size ? Value() : run.point(at)[found->second[0]];
   };
   return Collect(value_of, latest);
 }
@@ -330,7 +318,7 @@ auto BasicRollUpHistory<Value>::Read(uint64_t epoch, uint32_t rank, std::optiona
 template <typename Value>
 auto BasicRollUpHistory<Value>::ReadMean(uint64_t epoch, absl::Span<const uint32_t> ranks,
                                          std::optional<absl::Duration> latest) const -> std::vector<Point> {
-  const Places places = TraceAll(epoch, {ranks.begin(), ranks.end()});
+  const Places places = Trace(epoch, {ranks.begin(), ranks.end()});
   const auto value_of = [&places](const Run& run, int64_t at) {
     typename Value::Together mean;
     const auto found = places.find(run.epoch);

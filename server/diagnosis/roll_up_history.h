@@ -161,11 +161,9 @@ class BasicRollUpHistory {
   int64_t Oldest() const;
   int64_t SinceOf(absl::Duration latest) const;
   int64_t WidthFor(int64_t since) const;
-  // By epoch, the rank that this one was there.
-  std::map<uint64_t, size_t> Trace(uint64_t epoch, uint32_t rank) const;
   // By epoch that has points, the ranks that these were there.
   using Places = std::map<uint64_t, std::vector<uint32_t>>;
-  Places TraceAll(uint64_t epoch, std::vector<uint32_t> ranks) const;
+  Places Trace(uint64_t epoch, std::vector<uint32_t> ranks) const;
 
   const std::string rows_;
   MemoryShare memory_;

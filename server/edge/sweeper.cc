@@ -97,7 +97,7 @@ uint64_t Sweeper::MeasuredBytesOf(const JobKey& key) {
   for (std::string last;;) {
     const auto rows = ScanPageAndWait(rows_.store, absl::StrCat("measured/", key.Text(), "/"), last, kAtOnce);
     if (!rows.ok() || rows->empty()) return bytes;
-    for (const StoreRow& row : *rows) bytes += row.key.size() + row.value.size();
+    bytes += BytesOf(*rows);
     last = rows->back().key;
   }
 }

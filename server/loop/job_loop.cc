@@ -212,7 +212,7 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
   if (owned == nullptr) return;
   const absl::Time now = SteadyNow();
   if (std::exchange(owned->is_paid, false) && rows.ok() && surroundings_.bytes != nullptr)
-    surroundings_.bytes->ReadsOf(key.tenant)->Take(BytesOf(rows->rows), now);
+    surroundings_.bytes->ReadsOf(key.tenant)->Take(static_cast<int64_t>(BytesOf(rows->rows)), now);
   if (rows.ok() && (AreLeftOver(key, rows->rows) || (owned->is_purge && !HasRecord(key, rows->rows))))
     return StartPurge(key, life, *rows);
   absl::StatusOr<std::unique_ptr<Job>> job = rows.ok() ? MakeJob(key, *rows, now) : rows.status();

@@ -78,10 +78,4 @@ void AcquireJobRows(Store* store, const JobKey& key, std::function<void(absl::St
                      std::move(done));
 }
 
-int64_t BytesOf(absl::Span<const StoreRow> rows) {
-  size_t bytes = 0;
-  for (const StoreRow& row : rows) bytes += row.key.size() + row.value.size();
-  return static_cast<int64_t>(bytes);
-}
-
 }  // namespace farandole

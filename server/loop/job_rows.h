@@ -1,7 +1,6 @@
 #ifndef FARANDOLE_SERVER_LOOP_JOB_ROWS_H_
 #define FARANDOLE_SERVER_LOOP_JOB_ROWS_H_
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -44,8 +43,6 @@ absl::Time DeletedAt(const StoreRow& row);
 // call to the store. No rows: there is no such job yet. `done` is called once, on a thread of the store. Errors: the
 // store's.
 void AcquireJobRows(Store* store, const JobKey& key, std::function<void(absl::StatusOr<AcquiredRows>)> done);
-// The bytes of rows that were read.
-int64_t BytesOf(absl::Span<const StoreRow> rows);
 
 }  // namespace farandole
 

@@ -37,9 +37,8 @@ constexpr size_t kAllRows = std::numeric_limits<size_t>::max();
 constexpr absl::Duration kRecoveryInterval = absl::Seconds(1);
 
 size_t BytesOf(const StoreBatch& batch) {
-  size_t bytes = 0;
+  size_t bytes = BytesOf(batch.puts);
   for (const std::string& key : batch.deletes) bytes += key.size();
-  for (const StoreRow& row : batch.puts) bytes += row.key.size() + row.value.size();
   return bytes;
 }
 
@@ -226,9 +225,7 @@ void GroupCommitStore::ReadSome() {
     if (turn->second.empty()) reads_.erase(turn);
     if (!failure_.ok()) Recover().IgnoreError();
     absl::StatusOr<AcquiredRows> acquired = ReadAcquired(call);
-    if (acquired.ok()) {
-      for (const StoreRow& row : acquired->rows) bytes += row.key.size() + row.value.size();
-    }
+    if (acquired.ok()) bytes += BytesOf(acquired->rows);
     call.done(std::move(acquired));
   }
 }

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace farandole {
 
@@ -23,6 +24,13 @@ struct StoreRow {
   std::string key;
   std::string value;
 };
+
+// Their keys and values together.
+inline size_t BytesOf(absl::Span<const StoreRow> rows) {
+  size_t bytes = 0;
+  for (const StoreRow& row : rows) bytes += row.key.size() + row.value.size();
+  return bytes;
+}
 
 // Rows to write and keys to delete, all or none of them. Deletes are applied first.
 struct StoreBatch {

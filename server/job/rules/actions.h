@@ -38,13 +38,23 @@ struct CloseStream {
   StreamId stream = 0;
   absl::Status status;
 };
-using ReplyMessage =
+using ReplyVariant =
     std::variant<std::monostate, v1::JoinResponse, v1::CreateJobResponse, v1::BeginCheckpointResponse,
                  v1::CommitCheckpointResponse, v1::FindCheckpointResponse, v1::ReportExitResponse, v1::ListLostResponse,
                  v1::GetJobResponse, v1::ListCheckpointsResponse, v1::AbortJobResponse, v1::DeleteJobResponse,
                  v1::DrainWorkersResponse, v1::DiagnoseResponse, v1::ReportFlightResponse, v1::ListLoggedResponse,
                  v1::RecordTimelineResponse, v1::GetTimelineResponse, v1::DeleteCheckpointResponse,
                  v1::RequestCheckpointResponse, v1::SurveyCollectivesResponse>;
+// One of these, as Event is one of its kinds.
+struct ReplyMessage : ReplyVariant {
+  using ReplyVariant::ReplyVariant;
+  ReplyMessage();
+  ReplyMessage(const ReplyMessage& other);
+  ReplyMessage(ReplyMessage&& other) noexcept;
+  ReplyMessage& operator=(const ReplyMessage& other);
+  ReplyMessage& operator=(ReplyMessage&& other) noexcept;
+  ~ReplyMessage();
+};
 struct Reply {
   CallId call = 0;
   absl::Status status;

@@ -112,12 +112,14 @@ struct FlightReported {
   std::string only_of_token = {};
 };
 // Monitor: ListCheckpointsResponse, with at most `most` of those that were committed behind this place in the order of
-// commits: Checkpoint.committed_unix_ms and its token.
+// commits: Checkpoint.committed_unix_ms and its token. Or, newest first, of those behind the newest `skipped`.
 struct CheckpointsListed {
   CallId call = 0;
   int64_t after_unix_ms = 0;
   uint64_t after_token = 0;
   size_t most = std::numeric_limits<size_t>::max();
+  bool newest_first = false;
+  size_t skipped = 0;
 };
 // Admin: DeleteCheckpointResponse.
 struct DeleteCheckpointRequested {
@@ -180,11 +182,22 @@ struct DrainRequested {
 // Time has passed; sent at Actions::next_tick or later.
 struct Ticked {};
 
-using Event = std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed,
-                           BeginCheckpointRequested, CommitCheckpointRequested, FindCheckpointRequested, ExitReported,
-                           LostListed, JobInspected, CheckpointsListed, EvidenceRequested, FlightReported, LoggedListed,
-                           TimelineOrdered, TimelineFetched, AbortRequested, DeleteRequested, DrainRequested, Ticked,
-                           DeleteCheckpointRequested, CheckpointAsked, CollectivesSurveyed>;
+using EventVariant =
+    std::variant<JoinRequested, JobClaimed, StreamOpened, MessageReceived, StreamClosed, BeginCheckpointRequested,
+                 CommitCheckpointRequested, FindCheckpointRequested, ExitReported, LostListed, JobInspected,
+                 CheckpointsListed, EvidenceRequested, FlightReported, LoggedListed, TimelineOrdered, TimelineFetched,
+                 AbortRequested, DeleteRequested, DrainRequested, Ticked, DeleteCheckpointRequested, CheckpointAsked,
+                 CollectivesSurveyed>;
+// One of these; std::visit and its like take it as the variant that it is. It has its copies and moves in event.cc,
+// since those of so many types take each file that has them a second to compile.
+struct Event : EventVariant {
+  using EventVariant::EventVariant;
+  Event(const Event& other);
+  Event(Event&& other) noexcept;
+  Event& operator=(const Event& other);
+  Event& operator=(Event&& other) noexcept;
+  ~Event();
+};
 
 }  // namespace farandole
 

@@ -15,6 +15,16 @@ constexpr size_t kMostKeyBytes = 64;
 // Leaves room to count on from there.
 constexpr uint64_t kMostTokenOnDisk = uint64_t{1} << 62;
 
+// Of a checkpoint in the catalogue beside its message: its places in both orders.
+constexpr size_t kPlaceBytes = 128;
+// Most that one commit makes the catalogue forget.
+constexpr size_t kMostForgotten = 8;
+// Among so many of the oldest, the only ones of their names are spared. A search through all of 10,000 names takes
+// milliseconds.
+constexpr size_t kMostSpared = 1000;
+
+size_t BytesOf(const v1::Checkpoint& checkpoint) { return kPlaceBytes + checkpoint.SpaceUsedLong(); }
+
 // For sentences: on one line, and short.
 std::string Show(absl::string_view text) {
   constexpr size_t kMostShown = 200;
@@ -76,9 +86,31 @@ absl::Status CheckpointGate::Load(absl::string_view key, const std::string& valu
   SkipTokens(checkpoint.token());
   const NameAndStep id(checkpoint.name(), checkpoint.step());
   last_commit_unix_ms_ = std::max(last_commit_unix_ms_, checkpoint.committed_unix_ms());
+  Enter(id, std::move(checkpoint));
+  return absl::OkStatus();
+}
+
+void CheckpointGate::Enter(const NameAndStep& id, v1::Checkpoint checkpoint) {
+  Leave(id);
+  bytes_ += BytesOf(checkpoint);
   by_commit_[{checkpoint.committed_unix_ms(), checkpoint.token()}] = id;
   catalogue_[id] = std::move(checkpoint);
-  return absl::OkStatus();
+}
+
+void CheckpointGate::Leave(const NameAndStep& id) {
+  const auto found = catalogue_.find(id);
+  if (found == catalogue_.end()) return;
+  bytes_ -= BytesOf(found->second);
+  by_commit_.erase({found->second.committed_unix_ms(), found->second.token()});
+  catalogue_.erase(found);
+}
+
+bool CheckpointGate::WouldGrow(const v1::BeginCheckpointRequest& request) const {
+  const std::string name = NameOrDefault(request.name());
+  const auto granted = grants_.find(name);
+  const bool is_granted = granted != grants_.end() && granted->second.idempotency_key() == request.idempotency_key();
+  const bool is_full = catalogue_.size() >= kMostCheckpoints || bytes_ + kMostBytesOfOne > kMostBytes;
+  return !is_granted && !is_full && !catalogue_.contains(NameAndStep(name, request.step()));
 }
 
 absl::StatusOr<v1::BeginCheckpointResponse> CheckpointGate::Begin(const v1::BeginCheckpointRequest& request,
@@ -177,38 +209,40 @@ absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::Commit(const v1::Co
   if (absl::Status status = CheckCommit(request, name, present); !status.ok()) return status;
   const v1::GrantRecord grant = std::move(grants_.at(name));
   grants_.erase(name);
-  v1::Checkpoint& checkpoint = catalogue_[id];
-  if (!checkpoint.path().empty()) {
-    response.set_replaced_path(checkpoint.path());
-    by_commit_.erase({checkpoint.committed_unix_ms(), checkpoint.token()});
-  }
-  checkpoint = asked;
+  if (existing != catalogue_.end()) response.set_replaced_path(existing->second.path());
+  v1::Checkpoint checkpoint = asked;
   checkpoint.set_name(name);
   checkpoint.set_epoch(grant.epoch());
   checkpoint.set_rank(0);
   // "Newest" goes by this time, so a clock that was set back must not reorder commits.
   last_commit_unix_ms_ = std::max(last_commit_unix_ms_ + 1, absl::ToUnixMillis(now));
   checkpoint.set_committed_unix_ms(last_commit_unix_ms_);
-  by_commit_[{checkpoint.committed_unix_ms(), checkpoint.token()}] = id;
   writes->deletes.push_back(GrantKey(grant.token()));
   writes->puts.emplace_back(CheckpointKey(name, checkpoint.step()), checkpoint.SerializeAsString());
   *response.mutable_checkpoint() = checkpoint;
-  if (catalogue_.size() > kMostCheckpoints) ForgetOldest(writes);
+  Enter(id, std::move(checkpoint));
+  // More than one where a path is longer than those that were first; an earlier version has kept any number of bytes.
+  for (size_t left = kMostForgotten; left > 0 && (catalogue_.size() > kMostCheckpoints || bytes_ > kMostBytes); --left)
+    ForgetOldest(writes);
   return response;
 }
 
 void CheckpointGate::ForgetOldest(Writes* writes) {
-  const auto is_only_one = [this](const NameAndStep& id) {
-    const auto own = catalogue_.find(id);
-    const bool has_earlier = own != catalogue_.begin() && std::prev(own)->first.first == id.first;
-    const auto next = std::next(own);
-    return !has_earlier && (next == catalogue_.end() || next->first.first != id.first);
-  };
   auto oldest = by_commit_.begin();
-  while (oldest != by_commit_.end() && is_only_one(oldest->second)) ++oldest;
+  for (size_t left = kMostSpared; oldest != by_commit_.end() && IsOnlyOne(oldest->second); ++oldest) {
+    if (--left > 0) continue;
+    oldest = by_commit_.end();
+    break;
+  }
   if (oldest == by_commit_.end()) oldest = by_commit_.begin();
-  const NameAndStep id = oldest->second;
-  Forget(id, catalogue_.at(id), writes);
+  Forget(NameAndStep(oldest->second), writes);
+}
+
+bool CheckpointGate::IsOnlyOne(const NameAndStep& id) const {
+  const auto own = catalogue_.find(id);
+  const bool has_earlier = own != catalogue_.begin() && std::prev(own)->first.first == id.first;
+  const auto next = std::next(own);
+  return !has_earlier && (next == catalogue_.end() || next->first.first != id.first);
 }
 
 absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::GiveUp(const v1::CommitCheckpointRequest& request,
@@ -272,7 +306,10 @@ absl::StatusOr<v1::FindCheckpointResponse> CheckpointGate::Find(const v1::FindCh
   if (request.step() < -1)
     return absl::InvalidArgumentError(absl::StrCat("step is ", request.step(), "; it must be at least -1"));
   v1::FindCheckpointResponse response;
-  for (auto it = by_commit_.rbegin(); it != by_commit_.rend(); ++it) {
+  const auto first_of_name = catalogue_.lower_bound(NameAndStep(request.name(), 0));
+  const bool has_name =
+      request.name().empty() || (first_of_name != catalogue_.end() && first_of_name->first.first == request.name());
+  for (auto it = has_name ? by_commit_.rbegin() : by_commit_.rend(); it != by_commit_.rend(); ++it) {
     const auto& [name, step] = it->second;
     if ((!request.name().empty() && name != request.name()) || (request.step() != -1 && step != request.step()))
       continue;
@@ -290,8 +327,19 @@ bool CheckpointGate::IsWriting(uint64_t token, uint64_t epoch) const {
   });
 }
 
+v1::ListCheckpointsResponse CheckpointGate::ListNewest(size_t skipped, size_t most) const {
+  v1::ListCheckpointsResponse response;
+  response.set_found(by_commit_.size());
+  if (skipped >= by_commit_.size()) return response;
+  auto next = std::next(by_commit_.rbegin(), static_cast<std::ptrdiff_t>(skipped));
+  for (; next != by_commit_.rend() && static_cast<size_t>(response.checkpoints_size()) < most; ++next)
+    *response.add_checkpoints() = catalogue_.at(next->second);
+  return response;
+}
+
 v1::ListCheckpointsResponse CheckpointGate::List(CommitPlace after, size_t most) const {
   v1::ListCheckpointsResponse response;
+  response.set_found(by_commit_.size());
   for (auto next = by_commit_.upper_bound({after.committed_unix_ms, after.token});
        next != by_commit_.end() && static_cast<size_t>(response.checkpoints_size()) < most; ++next) {
     *response.add_checkpoints() = catalogue_.at(next->second);
@@ -308,14 +356,13 @@ absl::StatusOr<v1::DeleteCheckpointResponse> CheckpointGate::Delete(const std::s
     return absl::NotFoundError(absl::StrCat("the job has no checkpoint ", Describe(id.first, step)));
   v1::DeleteCheckpointResponse response;
   *response.mutable_checkpoint() = found->second;
-  Forget(id, response.checkpoint(), writes);
+  Forget(id, writes);
   return response;
 }
 
-void CheckpointGate::Forget(const NameAndStep& id, const v1::Checkpoint& checkpoint, Writes* writes) {
+void CheckpointGate::Forget(const NameAndStep& id, Writes* writes) {
   writes->deletes.push_back(CheckpointKey(id.first, id.second));
-  by_commit_.erase({checkpoint.committed_unix_ms(), checkpoint.token()});
-  catalogue_.erase(id);
+  Leave(id);
 }
 
 std::string CheckpointGate::GrantKey(uint64_t token) const {

@@ -33,9 +33,13 @@ struct CommitPlace {
 // A decision that must be durable before it is answered lists its rows in `writes`; row keys are those of store.proto.
 class CheckpointGate {
  public:
-  // Most names that are being written at a time, and most checkpoints in a catalogue.
+  // Most names that are being written at a time, most checkpoints in a catalogue, and most bytes of these in memory:
+  // enough for as many whose paths have up to some 400 bytes.
   static constexpr size_t kMostGrants = 256;
   static constexpr size_t kMostCheckpoints = 10000;
+  static constexpr size_t kMostBytes = 8 << 20;
+  // That one of them takes.
+  static constexpr size_t kMostBytesOfOne = 8 << 10;
 
   struct Writes {
     std::vector<std::string> deletes;
@@ -62,7 +66,12 @@ class CheckpointGate {
   // No token up to this one is given again.
   void SkipTokens(uint64_t last_token) { last_token_ = std::max(last_token_, last_token); }
   uint64_t last_token() const { return last_token_; }
+  // The bytes of the catalogue in memory.
+  size_t bytes() const { return bytes_; }
 
+  // Whether a checkpoint that this asks for makes the catalogue take more memory: not one that was granted before, or
+  // replaces another, and not where the catalogue is full.
+  bool WouldGrow(const v1::BeginCheckpointRequest& request) const;
   // Grants the writing of a checkpoint, with a token above the greatest that a file on disk has; the same request (by
   // idempotency key) is given the same token.
   //   INVALID_ARGUMENT    a field is out of bounds
@@ -72,9 +81,9 @@ class CheckpointGate {
   //   RESOURCE_EXHAUSTED  kMostGrants is reached
   absl::StatusOr<v1::BeginCheckpointResponse> Begin(const v1::BeginCheckpointRequest& request, const Present& present,
                                                     Writes* writes);
-  // Enters a written file in the catalogue, which forgets its oldest for one beyond kMostCheckpoints; the same token
-  // again is given the same answer. With `give_up` it gives up a token that is not committed, for good; the answer has
-  // no checkpoint then.
+  // Enters a written file in the catalogue, which forgets its oldest beyond kMostCheckpoints and kMostBytes; the same
+  // token again is given the same answer. With `give_up` it gives up a token that is not committed, for good; the
+  // answer has no checkpoint then.
   //   INVALID_ARGUMENT   a field is out of bounds or differs from what was granted, or the file's name lacks ".tTOKEN."
   //   NOT_FOUND          the token was never granted
   //   ABORTED            a later token was granted for the name, or a later epoch has been formed (both named)
@@ -88,6 +97,8 @@ class CheckpointGate {
   bool IsWriting(uint64_t token, uint64_t epoch) const;
   // At most `most` of those that were committed behind `after`, oldest first.
   v1::ListCheckpointsResponse List(CommitPlace after = {}, size_t most = kMostCheckpoints) const;
+  // At most `most` behind the newest `skipped`, newest first.
+  v1::ListCheckpointsResponse ListNewest(size_t skipped, size_t most) const;
   // Takes a checkpoint out of the catalogue. Its file stays; the name and step may be committed anew.
   //   INVALID_ARGUMENT  a field is out of bounds
   //   NOT_FOUND         the catalogue has no such checkpoint
@@ -107,8 +118,14 @@ class CheckpointGate {
                            const Present& present) const;
   // Makes room by forgetting a grant of an earlier epoch, which cannot be committed any more; false: there is none.
   bool DropFencedGrant(const Present& present, Writes* writes);
-  void Forget(const NameAndStep& id, const v1::Checkpoint& checkpoint, Writes* writes);
-  // Forgets the checkpoint that was committed first, of a name that has others. Its file stays.
+  // Takes it into the catalogue, in the place of one with this name and step.
+  void Enter(const NameAndStep& id, v1::Checkpoint checkpoint);
+  void Leave(const NameAndStep& id);
+  void Forget(const NameAndStep& id, Writes* writes);
+  // Whether the catalogue has no other checkpoint of this name.
+  bool IsOnlyOne(const NameAndStep& id) const;
+  // Forgets one of the checkpoints that were committed first: of a name that has others, if there is one. Its file
+  // stays.
   void ForgetOldest(Writes* writes);
   std::string GrantKey(uint64_t token) const;
   std::string CheckpointKey(const std::string& name, int64_t step) const;
@@ -119,6 +136,7 @@ class CheckpointGate {
   // The latest grant of each name that has not become a checkpoint.
   absl::btree_map<std::string, v1::GrantRecord> grants_;
   absl::btree_map<NameAndStep, v1::Checkpoint> catalogue_;
+  size_t bytes_ = 0;
   // Of the last commit in this life, deleted or not: listing in pages goes by this time.
   int64_t last_commit_unix_ms_ = 0;
   // The catalogue in the order of commits: time of the commit (never decreasing), then token.

@@ -322,6 +322,64 @@ TEST_F(CheckpointGateTest, AFullCatalogueForgetsItsOldestCheckpointAndGoesOn) {
   EXPECT_EQ(listed.checkpoints(1).step(), 3) << "two were forgotten";
 }
 
+TEST_F(CheckpointGateTest, TheBytesOfACatalogueAreBounded) {
+  const auto write = [this](int64_t step, size_t length) {
+    const uint64_t token = Begin(step, "k").value();
+    v1::CommitCheckpointRequest request = CommitRequest(token, step);
+    request.mutable_checkpoint()->set_path(absl::StrCat("/", std::string(length, 'd'), "/s.t", token, ".bin"));
+    ASSERT_TRUE(Commit(request).ok());
+  };
+  int64_t step = 0;
+  while (step < 5000) write(++step, 4000);
+  EXPECT_LE(gate_.bytes(), CheckpointGate::kMostBytes);
+  EXPECT_GT(gate_.bytes(), CheckpointGate::kMostBytes - (5 << 10));
+  const auto kept = static_cast<size_t>(gate_.List().checkpoints_size());
+  EXPECT_EQ(rows_.size(), kept);
+  EXPECT_EQ(Find(-1)->step(), step) << "the newest are kept";
+  v1::BeginCheckpointRequest next;
+  next.set_step(step + 1);
+  EXPECT_FALSE(gate_.WouldGrow(next)) << "another one goes";
+  // As many as a catalogue takes fit where their paths are as long as usual.
+  while (step < 15'000) write(++step, 300);
+  EXPECT_EQ(gate_.List().checkpoints_size(), static_cast<int>(CheckpointGate::kMostCheckpoints));
+  const size_t before = gate_.bytes();
+  Restart();
+  EXPECT_EQ(gate_.bytes(), before);
+  CheckpointGate::Writes writes;
+  while (gate_.List({}, 1).checkpoints_size() > 0)
+    ASSERT_TRUE(gate_.Delete("", gate_.List({}, 1).checkpoints(0).step(), &writes).ok());
+  EXPECT_EQ(gate_.bytes(), 0u);
+}
+
+TEST_F(CheckpointGateTest, AGrantThatIsKnownOrReplacesTakesNoMoreMemory) {
+  v1::BeginCheckpointRequest request;
+  request.set_step(1);
+  request.set_idempotency_key("k");
+  EXPECT_TRUE(gate_.WouldGrow(request));
+  const uint64_t token = Begin(1, "k").value();
+  EXPECT_FALSE(gate_.WouldGrow(request)) << "it was granted";
+  ASSERT_TRUE(Commit(CommitRequest(token, 1)).ok());
+  EXPECT_FALSE(gate_.WouldGrow(request)) << "it replaces another";
+  request.set_step(2);
+  EXPECT_TRUE(gate_.WouldGrow(request));
+}
+
+TEST_F(CheckpointGateTest, ListsTheNewestFirst) {
+  for (int64_t step = 1; step <= 5; ++step)
+    ASSERT_TRUE(Commit(CommitRequest(Begin(step, absl::StrCat(step)).value(), step)).ok());
+  const auto steps = [](const v1::ListCheckpointsResponse& listed) {
+    EXPECT_EQ(listed.found(), 5u);
+    std::vector<int64_t> found;
+    for (const v1::Checkpoint& one : listed.checkpoints()) found.push_back(one.step());
+    return found;
+  };
+  EXPECT_EQ(steps(gate_.ListNewest(0, 2)), (std::vector<int64_t>{5, 4}));
+  EXPECT_EQ(steps(gate_.ListNewest(3, 100)), (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(steps(gate_.ListNewest(5, 100)), std::vector<int64_t>());
+  EXPECT_EQ(steps(gate_.ListNewest(std::numeric_limits<size_t>::max(), 1)), std::vector<int64_t>());
+  EXPECT_EQ(steps(gate_.List({}, 1)), std::vector<int64_t>{1});
+}
+
 TEST_F(CheckpointGateTest, ListsInPartsWhileCheckpointsAppearAndVanish) {
   const auto write = [this](int64_t step) {
     ASSERT_TRUE(Commit(CommitRequest(Begin(step, absl::StrCat(step)).value(), step)).ok());

@@ -28,6 +28,8 @@ const char* Describe(BytePool pool) {
       return "answers that clients have not read";
     case BytePool::kPaused:
       return "messages that wait for room";
+    case BytePool::kCatalogues:
+      return "catalogues of checkpoints";
     case BytePool::kKept:
       break;
   }

@@ -26,25 +26,29 @@ enum class ByteKind : uint8_t {
   kTimelines,
   // Values that programs log of themselves.
   kLogged,
+  // Catalogues of checkpoints.
+  kCheckpoints,
 };
-inline constexpr size_t kByteKinds = 9;
+inline constexpr size_t kByteKinds = 10;
 
 // Each pool has limits of its own, so that what is kept for long never takes the room of what is on its way.
 // Neither do messages to workers that do not read take the room of those that come, nor do answers to those who look.
-enum class BytePool : uint8_t { kQueued, kOutgoing, kAnswers, kPaused, kKept };
-inline constexpr size_t kBytePools = 5;
+// A catalogue of checkpoints never becomes smaller, and must not take the room of measurements for good.
+enum class BytePool : uint8_t { kQueued, kOutgoing, kAnswers, kPaused, kKept, kCatalogues };
+inline constexpr size_t kBytePools = 6;
 
 constexpr BytePool PoolOf(ByteKind kind) {
   if (kind == ByteKind::kEvents) return BytePool::kQueued;
   if (kind == ByteKind::kOutgoing) return BytePool::kOutgoing;
   if (kind == ByteKind::kAnswers) return BytePool::kAnswers;
+  if (kind == ByteKind::kCheckpoints) return BytePool::kCatalogues;
   return kind == ByteKind::kPaused ? BytePool::kPaused : BytePool::kKept;
 }
 
 // As metrics call it.
 constexpr const char* NameOf(ByteKind kind) {
   constexpr const char* kNames[kByteKinds] = {"events",  "outgoing",     "answers",   "paused", "names",
-                                              "reports", "measurements", "timelines", "logged"};
+                                              "reports", "measurements", "timelines", "logged", "checkpoints"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -7,7 +7,7 @@
 namespace farandole {
 namespace {
 
-ByteAccount::Limits LimitsOf(int64_t queued, int64_t kept) { return {queued, queued, queued, queued, kept}; }
+ByteAccount::Limits LimitsOf(int64_t queued, int64_t kept) { return {queued, queued, queued, queued, kept, 2 * kept}; }
 
 ByteAccount::Limits Part(const ByteAccount::Limits& whole, int64_t divisor) {
   ByteAccount::Limits part = whole;

@@ -22,7 +22,7 @@ struct ByteLimits {
   // Messages on their way to the jobs; as much again may be on its way to workers, and half as much in answers to those
   // who look.
   int64_t tenant_queued = 64 << 20;
-  // All that jobs keep.
+  // All that jobs keep, and twice as much for their catalogues of checkpoints: 64 jobs of a tenant have these full.
   int64_t tenant_kept = 256 << 20;
   int64_t queued = 512 << 20;
   int64_t kept = int64_t{2} << 30;
@@ -63,8 +63,8 @@ class ByteLedger {
   // How fast the tenant is answered where it looks: at the same rate. It has a bucket of its own, so that no reader
   // slows what workers send.
   std::shared_ptr<Pace> LooksOf(const std::string& tenant);
-  // How fast rows of its ended jobs are read for those who look: at the same rate. It has a bucket of its own, so that
-  // one large job keeps nobody from all other looks.
+  // How fast rows of its ended jobs are read for its calls: at the same rate. It has a bucket of its own, so that one
+  // large job keeps nobody from all other calls.
   std::shared_ptr<Pace> ReadsOf(const std::string& tenant);
 
   int64_t tenant_rate() const { return tenant_rate_; }

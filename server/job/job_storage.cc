@@ -10,7 +10,6 @@
 #include "server/job/rules/wording.h"
 
 namespace farandole {
-
 absl::Status JobStorage::Load(absl::Span<const StoreRow> rows, absl::Time now, absl::Duration wall_ahead) {
   ledger_.BeginStep(now, wall_ahead);
   const auto members = absl::c_find_if(rows, [](const StoreRow& row) { return absl::StartsWith(row.key, "members/"); });
@@ -29,6 +28,7 @@ absl::Status JobStorage::Load(absl::Span<const StoreRow> rows, absl::Time now, a
     }
     if (!status.ok()) return status;
   }
+  catalogue_charge_.Resize(static_cast<int64_t>(job_.gate.bytes()));
   AdoptReport();
   if (unread.empty()) return absl::OkStatus();
   const std::string more = unread.size() == 1 ? "" : absl::StrCat(", nor are ", Count(unread.size() - 1, "other"));
@@ -101,8 +101,15 @@ absl::Status JobStorage::LoadGone(const StoreRow& row) {
   return absl::OkStatus();
 }
 
+absl::Status JobStorage::AdmitCheckpoint(const v1::BeginCheckpointRequest& request) const {
+  if (!job_.gate.WouldGrow(request)) return absl::OkStatus();
+  ByteCharge room(job_.options.bytes, ByteKind::kCheckpoints);
+  return room.Grow(CheckpointGate::kMostBytesOfOne, ByteClass::kJob);
+}
+
 void JobStorage::SaveCheckpoints(CheckpointGate::Writes writes) {
   if (writes.deletes.empty() && writes.puts.empty()) return;
+  catalogue_charge_.Resize(static_cast<int64_t>(job_.gate.bytes()));
   for (std::string& key : writes.deletes) ledger_.actions().persist.deletes.push_back(std::move(key));
   for (auto& [key, value] : writes.puts) ledger_.actions().persist.puts.push_back({std::move(key), std::move(value)});
   ledger_.MarkChanged();

@@ -17,7 +17,8 @@ namespace farandole {
 // Reads and writes the rows that keep a job; see store.proto. Owned by its Job.
 class JobStorage {
  public:
-  explicit JobStorage(JobParts* job) : job_(*job), ledger_(job->ledger) {}
+  explicit JobStorage(JobParts* job)
+      : job_(*job), ledger_(job->ledger), catalogue_charge_(job->options.bytes, ByteKind::kCheckpoints) {}
 
   // The job as the rows of an earlier life describe it. DATA_LOSS: a row cannot be parsed (named).
   absl::Status Load(absl::Span<const StoreRow> rows, absl::Time now, absl::Duration wall_ahead);
@@ -26,6 +27,8 @@ class JobStorage {
   // Puts into the step's actions what deletes the job. Its checkpoints and grants are left to the shell: they may be
   // more than one batch takes.
   void Delete();
+  // Whether the job has the memory for the checkpoint that this asks for.
+  absl::Status AdmitCheckpoint(const v1::BeginCheckpointRequest& request) const;
   // As Save, for rows of checkpoints.
   void SaveCheckpoints(CheckpointGate::Writes writes);
 
@@ -44,6 +47,8 @@ class JobStorage {
 
   JobParts& job_;
   Ledger& ledger_;
+  // One that is written already is never refused.
+  ByteCharge catalogue_charge_;
   // The store has a row of a deleted job of this name.
   bool has_gone_row_ = false;
 };

@@ -164,6 +164,8 @@ void Job::State::On(const StreamClosed& event) {
 }
 
 void Job::State::On(const BeginCheckpointRequested& event) {
+  if (absl::Status room = storage_.AdmitCheckpoint(event.request); !room.ok())
+    return ledger_.Answer<v1::BeginCheckpointResponse>(event.call, room);
   CheckpointGate::Writes writes;
   absl::StatusOr<v1::BeginCheckpointResponse> response = job_.gate.Begin(event.request, Present(), &writes);
   if (response.ok()) response->set_catalogue(CatalogueName());

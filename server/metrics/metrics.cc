@@ -318,9 +318,10 @@ void Metrics::ShowBytes(const ByteLedger& ledger) {
       prometheus::Counter& sheds = sheds_->Add(labels);
       sheds.Increment(static_cast<double>(account.sheds(kind)) - sheds.Value());
     }
-    for (const auto& [pool, name] : {std::pair(BytePool::kQueued, "queued"), std::pair(BytePool::kOutgoing, "outgoing"),
-                                     std::pair(BytePool::kAnswers, "answers"), std::pair(BytePool::kPaused, "paused"),
-                                     std::pair(BytePool::kKept, "kept")}) {
+    for (const auto& [pool, name] :
+         {std::pair(BytePool::kQueued, "queued"), std::pair(BytePool::kOutgoing, "outgoing"),
+          std::pair(BytePool::kAnswers, "answers"), std::pair(BytePool::kPaused, "paused"),
+          std::pair(BytePool::kKept, "kept"), std::pair(BytePool::kCatalogues, "catalogues")}) {
       held_ratio_->Add({{"tenant", tenant}, {"pool", name}})
           .Set(static_cast<double>(account.held(pool)) / static_cast<double>(account.limit(pool)));
     }

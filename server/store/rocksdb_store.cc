@@ -33,6 +33,8 @@ rocksdb::Options DatabaseOptions(rocksdb::Env* files) {
   // The rows are small and few: a modest memtable keeps the coordinator's memory and its restart time low.
   options.write_buffer_size = 8 << 20;
   options.max_total_wal_size = 32 << 20;
+  // A quota counts the files' bytes, and is to bound those of the rows that are read from them.
+  options.compression = rocksdb::kNoCompression;
   options.max_open_files = 64;
   options.max_background_jobs = 2;
   options.avoid_flush_during_shutdown = true;

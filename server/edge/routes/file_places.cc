@@ -25,7 +25,7 @@ class FilePlaces::Place {
   const size_t count_;
 };
 
-std::shared_ptr<const void> FilePlaces::Hold(const std::string& tenant, size_t count) {
+std::shared_ptr<const void> FilePlaces::Occupy(const std::string& tenant, size_t count) {
   const std::lock_guard<std::mutex> lock(taken_->mutex);
   const auto found = taken_->tenants.find(tenant);
   const size_t taken = found == taken_->tenants.end() ? 0 : found->second;
@@ -42,7 +42,7 @@ HttpReply FilePlaces::Refusal(const std::string& tenant) const {
 }
 
 std::optional<HttpAnswer> FilePlaces::Take(const HttpIdentity& identity, HttpAnswer answer) {
-  std::shared_ptr<const void> place = Hold(identity.tenant, 1);
+  std::shared_ptr<const void> place = Occupy(identity.tenant, 1);
   if (place == nullptr) {
     answer(Refusal(identity.tenant));
     return std::nullopt;
@@ -59,8 +59,15 @@ std::optional<HttpAnswer> FilePlaces::Take(const HttpIdentity& identity, HttpAns
 
 HttpReply FilePlaces::Fit(const HttpIdentity& identity, HttpReply reply) {
   if (reply.body.empty()) return reply;
-  reply.held = Hold(identity.tenant, reply.body.size());
-  return reply.held == nullptr ? Refusal(identity.tenant) : reply;
+  Hold(identity, reply.body.size(), &reply);
+  return reply;
+}
+
+bool FilePlaces::Hold(const HttpIdentity& identity, size_t count, HttpReply* reply) {
+  reply->held = Occupy(identity.tenant, count);
+  if (reply->held != nullptr) return true;
+  *reply = Refusal(identity.tenant);
+  return false;
 }
 
 }  // namespace farandole

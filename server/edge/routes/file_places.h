@@ -29,6 +29,8 @@ class FilePlaces {
   // For a reply that is written out: it takes a place for each byte of its body; the first reply fits, however long it
   // is. Gives 429 in its place where the tenant's others take too many.
   HttpReply Fit(const HttpIdentity& identity, HttpReply reply);
+  // Has `reply` hold so many places, as Fit does, for what it is made from. False: it is a 429 instead.
+  bool Hold(const HttpIdentity& identity, size_t count, HttpReply* reply);
 
  private:
   struct Taken {
@@ -39,7 +41,7 @@ class FilePlaces {
   class Place;
 
   // Of `count` places; null: the tenant's others leave too few.
-  std::shared_ptr<const void> Hold(const std::string& tenant, size_t count);
+  std::shared_ptr<const void> Occupy(const std::string& tenant, size_t count);
   HttpReply Refusal(const std::string& tenant) const;
 
   const size_t most_;

@@ -1,6 +1,7 @@
 #include "server/edge/routes/monitor_routes.h"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -146,28 +147,44 @@ void AnswerView(CallRouter* router, const Pages& pages, const JobKey& key, const
                    });
 }
 
-// The newest first.
-Json CheckpointsJson(const v1::ListCheckpointsResponse& listed, const std::string& query) {
-  const auto found = static_cast<size_t>(listed.checkpoints_size());
-  Json json{{"found", found}, {"checkpoints", Json::array()}, {"at_unix_ms", absl::ToUnixMillis(absl::Now())}};
-  const RowRange rows = RowsOf(query, found, kMostListed, kMostRows);
-  for (size_t i = rows.first; i < rows.end; ++i)
-    json["checkpoints"].push_back(CheckpointJson(listed.checkpoints(static_cast<int>(found - 1 - i))));
+Json CheckpointsJson(const v1::ListCheckpointsResponse& listed) {
+  Json json{{"found", listed.found()}, {"checkpoints", Json::array()}, {"at_unix_ms", absl::ToUnixMillis(absl::Now())}};
+  for (const v1::Checkpoint& checkpoint : listed.checkpoints())
+    json["checkpoints"].push_back(CheckpointJson(checkpoint));
   return json;
+}
+
+// The newest first.
+CheckpointsListed CheckpointsAskedIn(const std::string& query) {
+  const RowRange rows = RowsOf(query, std::numeric_limits<size_t>::max(), kMostListed, kMostRows);
+  CheckpointsListed event;
+  event.newest_first = true;
+  event.skipped = rows.first;
+  event.most = rows.end - rows.first;
+  return event;
 }
 
 void AnswerCheckpoints(CallRouter* router, const Pages& pages, const JobKey& key, const std::string& query,
                        const HttpIdentity& identity, HttpAnswer answer) {
   AskJob<v1::ListCheckpointsResponse>(
-      router, ReaderOf(identity), key, [](CallId call) { return CheckpointsListed{call}; }, std::move(answer),
-      [query, router, identity, bytes = pages.bytes](v1::ListCheckpointsResponse found, const HttpAnswer& last) {
+      router, ReaderOf(identity), key,
+      [&query](CallId call) {
+        CheckpointsListed event = CheckpointsAskedIn(query);
+        event.call = call;
+        return event;
+      },
+      std::move(answer),
+      [router, identity, bytes = pages.bytes](v1::ListCheckpointsResponse found, const HttpAnswer& last) {
         router->TakePaceOfAnswer(ReaderOf(identity), found.ByteSizeLong());
+        // It waits for its tenant's turn to be written.
         HttpReply reply;
+        if (!bytes->Hold(identity, found.SpaceUsedLong(), &reply)) return last(std::move(reply));
         reply.turn_of = identity.tenant;
         // shared: std::function has copies of what it calls.
-        reply.complete = [listed = std::make_shared<const v1::ListCheckpointsResponse>(std::move(found)), query,
-                          identity, bytes](HttpReply* complete) {
-          *complete = bytes->Fit(identity, Reply200(CheckpointsJson(*listed, query)));
+        reply.complete = [listed = std::make_shared<const v1::ListCheckpointsResponse>(std::move(found)), identity,
+                          bytes](HttpReply* complete) {
+          complete->held = nullptr;
+          *complete = bytes->Fit(identity, Reply200(CheckpointsJson(*listed)));
         };
         last(std::move(reply));
       });

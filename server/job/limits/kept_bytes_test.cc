@@ -79,6 +79,46 @@ class KeptBytesTest : public testing::Test {
   int64_t charged_ = 0;
 };
 
+TEST_F(KeptBytesTest, ACatalogueOfCheckpointsIsChargedAndAFullAccountTakesNoMore) {
+  ByteLimits limits;
+  limits.tenant_kept = 2 << 20;
+  ByteLedger ledger(limits);
+  account_ = ledger.Job("acme", "mnist");
+  Form(1);
+  absl::Status last;
+  int64_t step = 0;
+  for (; last.ok() && step < 5000; ++step) {
+    BeginCheckpointRequested begin{shell_->NewCall(), {}};
+    begin.request.set_incarnation(IncarnationOf("w0"));
+    begin.request.set_epoch(1);
+    begin.request.set_step(step);
+    begin.request.set_idempotency_key("k");
+    Actions actions = shell_->Step(begin);
+    const Reply& reply = std::get<Reply>(actions.outputs.back());
+    last = reply.status;
+    if (!last.ok()) break;
+    const uint64_t token = std::get<v1::BeginCheckpointResponse>(reply.message).token();
+    CommitCheckpointRequested commit{shell_->NewCall(), {}};
+    commit.request.set_incarnation(IncarnationOf("w0"));
+    commit.request.mutable_checkpoint()->set_step(step);
+    commit.request.mutable_checkpoint()->set_token(token);
+    commit.request.mutable_checkpoint()->set_path(absl::StrCat("/", std::string(4000, 'p'), ".t", token, "."));
+    commit.request.mutable_checkpoint()->set_sha256(std::string(32, 's'));
+    actions = shell_->Step(commit);
+    ASSERT_TRUE(std::get<Reply>(actions.outputs.back()).status.ok());
+  }
+  EXPECT_EQ(last.code(), absl::StatusCode::kResourceExhausted) << last;
+  EXPECT_GT(account_->held(ByteKind::kCheckpoints), 3 << 19);
+  EXPECT_LE(account_->held(ByteKind::kCheckpoints), 2 << 20) << "a job has half of what its tenant has";
+  EXPECT_GT(step, 400);
+  // Another life of the coordinator has it, whatever room there is.
+  const int64_t held = account_->held(ByteKind::kCheckpoints);
+  shell_->Restart([](const Actions&) {});
+  EXPECT_EQ(account_->held(ByteKind::kCheckpoints), held);
+  shell_ = nullptr;
+  EXPECT_EQ(account_->held(BytePool::kCatalogues), 0);
+}
+
 TEST_F(KeptBytesTest, OfARefusedNameNothingIsKept) {
   Form(16);
   for (uint32_t rank = 0; rank < 16; ++rank) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "farandole/v1/store.pb.h"
@@ -181,6 +182,56 @@ TEST(JobTest, ARecordFitsIntoOneBatchWhateverItsMembersSay) {
     commit.request.mutable_checkpoint()->set_sha256(std::string(32, 's'));
     shell.Step(commit);
   }
+  EXPECT_TRUE(shell.broken().empty()) << shell.broken().front();
+}
+
+TEST(JobTest, RowsOfLoggedValuesWaitBehindThoseOfManyMembers) {
+  constexpr int kSize = 170;
+  std::mt19937_64 random(1);
+  TestShell shell{JobOptions()};
+  const StreamId first = shell.FormEpoch(1).front();
+  v1::WorkerMessage beat;
+  beat.mutable_heartbeat()->set_epoch(1);
+  v1::LoggedPoints* points = beat.mutable_heartbeat()->add_logged();
+  points->set_first(1);
+  points->set_epoch(1);
+  for (uint32_t name = 0; name < 256; ++name) {
+    points->add_names(absl::StrCat("curve ", name));
+    points->add_by_rank(false);
+    points->add_name(name);
+    points->add_step(1);
+    points->add_value(1);
+    points->add_age_ms(0);
+  }
+  shell.Step(MessageReceived{first, beat});
+  v1::WorkerMessage leave;
+  leave.mutable_leave()->set_epoch(1);
+  shell.Step(MessageReceived{first, leave});
+  ASSERT_EQ(shell.job().Summary().state(), v1::JOB_STATE_FINISHED);
+  v1::Hello hello;
+  hello.set_job("mnist");
+  const auto count = [](const Actions& actions, const char* kind) {
+    return absl::c_count_if(actions.persist.puts, [kind](const StoreRow& row) {
+      return absl::StartsWith(row.key, kind) && !absl::EndsWith(row.key, "stands");
+    });
+  };
+  Actions formed;
+  for (int i = 0; i < kSize; ++i) {
+    v1::JoinRequest request = LongJoin(1 + i, kSize);
+    for (std::string& endpoint : *request.mutable_member()->mutable_endpoints()) {
+      for (char& byte : endpoint) byte = static_cast<char>('!' + random() % 90);
+    }
+    shell.Step(JoinRequested{shell.NewCall(), request});
+    hello.set_incarnation(request.member().incarnation());
+    // Further rows are due.
+    if (i == kSize - 1) shell.Oversleep(absl::Seconds(1));
+    formed = shell.Step(StreamOpened{shell.NewStream(), hello});
+  }
+  ASSERT_EQ(shell.job().Summary().state(), v1::JOB_STATE_RUNNING) << shell.job().Summary().reason();
+  EXPECT_EQ(count(formed, "members/"), 1);
+  EXPECT_EQ(count(formed, "logged/"), 0) << "both may be more than a batch takes";
+  ASSERT_LE(formed.next_tick, shell.now());
+  EXPECT_EQ(count(shell.Step(Ticked{}), "logged/"), 100);
   EXPECT_TRUE(shell.broken().empty()) << shell.broken().front();
 }
 

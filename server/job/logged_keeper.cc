@@ -1,6 +1,7 @@
 #include "server/job/logged_keeper.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,8 +12,15 @@ namespace {
 
 // Workers send points again that they have sent within ten seconds before their stream broke.
 constexpr absl::Duration kSaveDistance = absl::Seconds(2);
+// Rows of this many bytes have room beside them for what LoggedValues::Save adds.
+constexpr size_t kMostBytesBeside = 384 << 10;
 // For rows that one commit does not take.
 constexpr absl::Duration kRestDistance = absl::Milliseconds(50);
+
+size_t BytesOf(const StoreBatch& batch) {
+  return std::accumulate(batch.puts.begin(), batch.puts.end(), size_t{0},
+                         [](size_t sum, const StoreRow& row) { return sum + row.key.size() + row.value.size(); });
+}
 
 }  // namespace
 
@@ -38,9 +46,15 @@ void LoggedKeeper::Settle() {
     job_.ledger.MarkChanged();
   }
   if (!job_.logged.IsDirty()) return;
-  save_at_ = std::min(save_at_, job_.ledger.now() + kSaveDistance);
-  if (save_at_ > job_.ledger.now() && job_.IsOngoing()) return;
-  const bool is_all = job_.logged.Save(&job_.ledger.actions().persist);
+  const absl::Duration distance = job_.IsOngoing() ? kSaveDistance : absl::ZeroDuration();
+  save_at_ = std::min(save_at_, job_.ledger.now() + distance);
+}
+
+void LoggedKeeper::Save() {
+  if (save_at_ > job_.ledger.now()) return;
+  StoreBatch* const batch = &job_.ledger.actions().persist;
+  if (BytesOf(*batch) > kMostBytesBeside) return;
+  const bool is_all = job_.logged.Save(batch);
   save_at_ = is_all ? absl::InfiniteFuture() : job_.ledger.now() + kRestDistance;
 }
 

@@ -19,8 +19,11 @@ class LoggedKeeper {
   void On(const LoggedListed& event);
   // From a member of the epoch that runs or, while its survivors are awaited, ran last; within its bounds.
   void Take(uint32_t rank, const v1::Heartbeat& heartbeat);
-  // Puts what is to be kept into the step's actions: at most every two seconds, and at the end of a run.
+  // Tells the news, and when rows are due: every two seconds at most, and at the end of a run.
   void Settle();
+  // Puts rows that are due into the step's actions, which have the job's own rows already. Where those are large, as
+  // the members of a large epoch, the next step does: both may be more than one batch takes.
+  void Save();
   absl::Time Deadline() const { return save_at_; }
 
  private:

@@ -51,6 +51,7 @@ Actions Job::State::Step(const Event& event, absl::Time now, absl::Duration wall
   if (!is_deleted_) logged_.Settle();
   timeline_.Settle();
   if (ledger_.IsChanged() && !is_deleted_) storage_.Save();
+  if (!is_deleted_) logged_.Save();
   ForgetClosedStreams();
   promised_tick_ = ledger_.actions().next_tick =
       std::min({cycle_.Deadline(), admission_.ClaimEnd(), evidence_.Deadline(), logged_.Deadline(),
@@ -238,8 +239,9 @@ void Job::State::On(const JobInspected& event) {
 }
 
 void Job::State::On(const CheckpointsListed& event) {
-  ledger_.Answer<v1::ListCheckpointsResponse>(event.call,
-                                              job_.gate.List({event.after_unix_ms, event.after_token}, event.most));
+  ledger_.Answer<v1::ListCheckpointsResponse>(
+      event.call, event.newest_first ? job_.gate.ListNewest(event.skipped, event.most)
+                                     : job_.gate.List({event.after_unix_ms, event.after_token}, event.most));
 }
 
 void Job::State::On(const DeleteCheckpointRequested& event) {

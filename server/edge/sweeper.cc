@@ -68,7 +68,9 @@ std::future<bool> Sweeper::Delete(const EndedJob& job, bool only_measured) {
       [&](CallId call) {
         return DeleteRequested{call, job.ended_unix_ms, only_measured};
       },
-      [answer](const absl::Status& status, ReplyMessage) { answer->set_value(status.ok()); });
+      [answer](const absl::Status& status, ReplyMessage) { answer->set_value(status.ok()); },
+      // The tenant does not ask for it, and pays for nothing.
+      /*of_cluster=*/true);
   return answer->get_future();
 }
 

@@ -5,6 +5,8 @@
 #include <variant>
 #include <vector>
 
+#include "server/bytes/byte_ledger.h"
+
 namespace farandole {
 namespace {
 
@@ -84,8 +86,10 @@ ByteClass ClassOf(const Event& event) {
   return is_look ? ByteClass::kObserver : ByteClass::kJob;
 }
 
-bool IsLook(const Event& event) {
-  return ClassOf(event) == ByteClass::kObserver || std::holds_alternative<FindCheckpointRequested>(event);
+absl::Duration MayOwe(const Event& event) {
+  if (ClassOf(event) == ByteClass::kObserver) return absl::ZeroDuration();
+  const bool is_search = std::holds_alternative<FindCheckpointRequested>(event);
+  return absl::Seconds(is_search ? kPaceBurstSeconds / 2 : kPaceBurstSeconds);
 }
 
 }  // namespace farandole

@@ -18,9 +18,9 @@ int64_t BytesOf(const Reply& reply);
 
 // Whose call it is: of a running job, of those who want to join or launch, or of an observer.
 ByteClass ClassOf(const Event& event);
-// Whether it pays for the rows of an ended job that is read for it: an observer's, or a search for a checkpoint, which
-// everybody may make who may look. (That is never refused for it: a run may be waiting to go on.)
-bool IsLook(const Event& event);
+// For how much reading of ended jobs, in time, the tenant of such a call may not have paid. A search for a checkpoint,
+// which needs no more rights than a look, leaves as much again to those who launch, join and end jobs.
+absl::Duration MayOwe(const Event& event);
 
 }  // namespace farandole
 

@@ -17,8 +17,6 @@
 namespace farandole {
 namespace {
 
-// Some dozens of Steps. While one tenant has a turn, the others wait.
-constexpr absl::Duration kTurn = absl::Microseconds(200);
 // Of the log about jobs of a tenant, in TenantLines::kWindow.
 constexpr size_t kMostLines = 200;
 
@@ -66,8 +64,9 @@ void JobLoop::Purge(const JobKey& key) {
 void JobLoop::Run() {
   for (bool is_closed = false;;) {
     const absl::Time due = std::min(timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first, lines_.due());
+    turns_.Forgive();
     Mailbox::Delivery delivery = mailbox_.Take(turns_.IsEmpty() ? due : SteadyNow());
-    for (const auto& complete : delivery.completions) complete();
+    for (std::function<void()>& complete : delivery.completions) std::exchange(complete, nullptr)();
     AcceptAll(std::move(delivery.letters));
     TakeTurns();
     // Once closed, no deadline counts any more: the workers' silence would be ours.
@@ -108,7 +107,11 @@ void JobLoop::TakeTurns() {
   for (size_t left = turns_.tenants(); left > 0; --left) {
     const JobKey key = turns_.Next();
     // It may have been dropped meanwhile.
-    if (const auto found = jobs_.find(key); found != jobs_.end()) Advance(key, found->second.get());
+    const auto found = jobs_.find(key);
+    if (found == jobs_.end()) continue;
+    const absl::Time start = SteadyNow();
+    Advance(key, found->second.get());
+    turns_.Charge(key.tenant, SteadyNow() - start);
   }
 }
 
@@ -130,51 +133,83 @@ JobLoop::OwnedJob* JobLoop::JobFor(const Mailbox::Letter& letter) {
       if (!status.ok()) surroundings_.directory->Release(letter.job);
     }
   }
-  if (status.ok()) status = AdmitRead(letter);
-  if (status.ok()) {
-    OwnedJob* const owned = Open(letter.job);
-    owned->is_paid = !letter.of_cluster && IsLook(letter.event);
-    return owned;
-  }
+  const bool is_paid = !letter.of_cluster && IsPaidFor(letter.job);
+  if (status.ok() && is_paid) status = AdmitRead(letter.job, MayOwe(letter.event));
+  if (status.ok()) return Open(letter.job, is_paid);
   Refuse(letter.event, status);
   mailbox_.Release(letter.job, 1);
   return nullptr;
 }
 
-JobLoop::OwnedJob* JobLoop::Open(const JobKey& key) {
+JobLoop::OwnedJob* JobLoop::Open(const JobKey& key, bool is_paid) {
   auto& owned = jobs_[key];
   owned = std::make_unique<OwnedJob>();
-  Read(key, owned.get());
+  owned->awaits_read = is_paid && !reads_.Begin(key);
+  if (!owned->awaits_read) Read(key, owned.get(), is_paid);
   return owned.get();
 }
 
-absl::Status JobLoop::AdmitRead(const Mailbox::Letter& letter) const {
-  if (letter.of_cluster || surroundings_.bytes == nullptr || ClassOf(letter.event) != ByteClass::kObserver)
-    return absl::OkStatus();
-  if (surroundings_.bytes->ReadsOf(letter.job.tenant)->Wait(SteadyNow()) == absl::ZeroDuration())
-    return absl::OkStatus();
+bool JobLoop::IsPaidFor(const JobKey& key) const {
   // Of a job that goes on, deadlines have to run.
-  const std::optional<v1::JobSummary> job = surroundings_.directory->Find(letter.job);
-  if (job.has_value() && IsActive(job->state())) return absl::OkStatus();
+  return surroundings_.bytes != nullptr && surroundings_.directory->HasEnded(key);
+}
+
+absl::Status JobLoop::AdmitRead(const JobKey& key, absl::Duration may_owe) const {
+  if (surroundings_.bytes->ReadsOf(key.tenant)->Wait(SteadyNow()) <= may_owe) return absl::OkStatus();
   return WithRetryDelay(
-      absl::ResourceExhaustedError(
-          absl::StrCat("tenant ", letter.job.tenant, " has more than ",
-                       static_cast<double>(surroundings_.bytes->tenant_rate()) / (1 << 20),
-                       " MiB of ended jobs read in a second (--tenant-mib-per-s), so a look at one that is not in ",
-                       "memory is not answered; retry in ", absl::FormatDuration(kRetryWhenFull))),
+      absl::ResourceExhaustedError(absl::StrCat(
+          "tenant ", key.tenant, " has more than ", static_cast<double>(surroundings_.bytes->tenant_rate()) / (1 << 20),
+          " MiB of ended jobs read in a second (--tenant-mib-per-s), so job ", key.job,
+          ", which is not in memory, is not read; retry in ", absl::FormatDuration(kRetryWhenFull))),
       kRetryWhenFull);
 }
 
-void JobLoop::Read(const JobKey& key, OwnedJob* owned) {
+void JobLoop::Read(const JobKey& key, OwnedJob* owned, bool is_paid) {
   const uint64_t life = ++last_life_;
   owned->life = life;
   owned->runner.reset();
   SetIdle(key, owned, false);
   timers_.erase({owned->timer, key});
   owned->timer = absl::InfiniteFuture();
-  AcquireJobRows(surroundings_.store, key, [this, key, life](absl::StatusOr<AcquiredRows> rows) {
-    mailbox_.Post([this, key, life, rows = std::move(rows)]() mutable { OnRows(key, life, std::move(rows)); });
+  AcquireJobRows(surroundings_.store, key, [this, key, life, is_paid](absl::StatusOr<AcquiredRows> rows) {
+    mailbox_.Post([this, key, life, is_paid, rows = std::move(rows)]() mutable {
+      const absl::Time start = SteadyNow();
+      if (is_paid && rows.ok())
+        surroundings_.bytes->ReadsOf(key.tenant)->Take(static_cast<int64_t>(BytesOf(rows->rows)), start);
+      // They go with it, before others come.
+      OnRows(key, life, std::move(rows));
+      if (is_paid) EndRead(key.tenant);
+      turns_.Charge(key.tenant, SteadyNow() - start);
+    });
   });
+}
+
+void JobLoop::EndRead(const std::string& tenant) {
+  for (std::optional<JobKey> next; (next = reads_.End(tenant)).has_value();) {
+    const auto found = jobs_.find(*next);
+    if (found == jobs_.end() || !std::exchange(found->second->awaits_read, false)) continue;
+    const absl::Status status = AdmitRead(*next, MayOweFor(*found->second));
+    if (status.ok()) return Read(*next, found->second.get(), /*is_paid=*/true);
+    RefuseAll(*next, status);
+  }
+}
+
+absl::Duration JobLoop::MayOweFor(const OwnedJob& owned) {
+  absl::Duration longest;
+  for (const WaitingEvent& one : owned.waiting) {
+    const absl::Duration may_owe = MayOwe(one.event);
+    // Those with the whole of it were admitted when they came.
+    const bool is_admitted = one.IsTick() || one.of_cluster || may_owe == absl::Seconds(kPaceBurstSeconds);
+    longest = std::max(longest, is_admitted ? absl::InfiniteDuration() : may_owe);
+  }
+  return longest;
+}
+
+void JobLoop::RefuseAll(const JobKey& key, const absl::Status& status) {
+  const std::deque<WaitingEvent>& waiting = jobs_.at(key)->waiting;
+  for (const WaitingEvent& one : waiting) Refuse(one.event, status);
+  mailbox_.Release(key, waiting.size());
+  Erase(key);
 }
 
 void JobLoop::StartPurge(const JobKey& key, uint64_t life, const AcquiredRows& rows) {
@@ -211,8 +246,6 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
   OwnedJob* owned = Find(key, life);
   if (owned == nullptr) return;
   const absl::Time now = SteadyNow();
-  if (std::exchange(owned->is_paid, false) && rows.ok() && surroundings_.bytes != nullptr)
-    surroundings_.bytes->ReadsOf(key.tenant)->Take(static_cast<int64_t>(BytesOf(rows->rows)), now);
   if (rows.ok() && (AreLeftOver(key, rows->rows) || (owned->is_purge && !HasRecord(key, rows->rows))))
     return StartPurge(key, life, *rows);
   absl::StatusOr<std::unique_ptr<Job>> job = rows.ok() ? MakeJob(key, *rows, now) : rows.status();
@@ -231,11 +264,7 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
                                     });
                                   });
   owned->last_event = now;
-  if (absl::Status room = AdmitIdle(key, owned); !room.ok()) {
-    for (const WaitingEvent& one : owned->waiting) Refuse(one.event, room);
-    mailbox_.Release(key, owned->waiting.size());
-    return Erase(key);
-  }
+  if (absl::Status room = AdmitIdle(key, owned); !room.ok()) return RefuseAll(key, room);
   // A restored job has deadlines (its reattach window) that only a Step tells.
   if (!rows->rows.empty()) owned->runner->Take(Ticked{}, now);
   Advance(key, owned);
@@ -278,7 +307,7 @@ void JobLoop::Advance(const JobKey& key, OwnedJob* owned) {
   size_t taken = 0;
   size_t ticks = 0;
   while (!owned->waiting.empty() && !owned->runner->IsGone() && owned->runner->CanTake() &&
-         (taken == 0 || SteadyNow() - now < kTurn)) {
+         (taken == 0 || SteadyNow() - now < Turns::kTurn)) {
     const WaitingEvent one = std::move(owned->waiting.front());
     owned->waiting.pop_front();
     if (one.IsTick()) {
@@ -348,7 +377,8 @@ void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
   jobs_.erase(found);
   timers_.erase({owned->timer, key});
   const absl::Status told = EndOfDroppedJob(key, status);
-  spdlog::default_logger_raw()->clone(key.Text())->error("dropped from memory: {}", std::string(status.message()));
+  if (lines_.Admit(key.tenant, SteadyNow()))
+    spdlog::default_logger_raw()->clone(key.Text())->error("dropped from memory: {}", std::string(status.message()));
   surroundings_.metrics->CountStoreError();
   surroundings_.directory->Release(key);
   if (owned->runner != nullptr) owned->runner->Abandon(told);
@@ -364,15 +394,12 @@ void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
 absl::Status JobLoop::AdmitIdle(const JobKey& key, OwnedJob* owned) {
   if (surroundings_.bytes == nullptr || !owned->runner->IsIdle()) return absl::OkStatus();
   owned->idle_charge = ByteCharge(AccountOf(key), ByteKind::kReports);
+  while (!HasRoomForIdle(key) && DropLongestIdle(key.tenant, key)) continue;
   const int64_t bytes = owned->runner->SpaceUsed();
   absl::Status room = owned->idle_charge.Grow(bytes, ByteClass::kObserver);
   while (!room.ok() && DropLongestIdle(key.tenant, key)) room = owned->idle_charge.Grow(bytes, ByteClass::kObserver);
-  if (room.ok()) return room;
-  const bool is_for_looks =
-      !owned->waiting.empty() && std::all_of(owned->waiting.begin(), owned->waiting.end(), [](const WaitingEvent& one) {
-        return !one.IsTick() && ClassOf(one.event) == ByteClass::kObserver;
-      });
-  if (is_for_looks) return room;
+  const bool is_for_looks = !owned->waiting.empty() && MayOweFor(*owned) == absl::ZeroDuration();
+  if (room.ok() || is_for_looks) return room;
   owned->idle_charge.Resize(bytes);
   return absl::OkStatus();
 }
@@ -398,8 +425,10 @@ void JobLoop::SetIdle(const JobKey& key, OwnedJob* owned, bool is_idle) {
 bool JobLoop::HasRoomForIdle(const JobKey& key) const {
   if (surroundings_.bytes == nullptr) return true;
   const std::shared_ptr<ByteAccount> tenant = surroundings_.bytes->Tenant(key.tenant);
-  return tenant->held(BytePool::kKept) <= ShareOf(ByteClass::kObserver, tenant->limit(BytePool::kKept)) &&
-         !tenant->IsOver(BytePool::kKept);
+  const auto is_full = [&tenant](BytePool pool) {
+    return tenant->held(pool) > ShareOf(ByteClass::kObserver, tenant->limit(pool)) || tenant->IsOver(pool);
+  };
+  return !is_full(BytePool::kKept) && !is_full(BytePool::kCatalogues);
 }
 
 bool JobLoop::DropLongestIdle(const std::string& tenant, const JobKey& but) {

@@ -27,6 +27,7 @@
 #include "server/loop/job_runner.h"
 #include "server/loop/mailbox.h"
 #include "server/loop/output_receiver.h"
+#include "server/loop/read_queue.h"
 #include "server/loop/turns.h"
 #include "server/metrics/metrics.h"
 #include "server/queue/quota_gate.h"
@@ -114,8 +115,8 @@ class JobLoop {
     absl::Time idle_since = absl::InfiniteFuture();
     // Quotas bound the workers of jobs that run, and this those of idle ones.
     ByteCharge idle_charge = {};
-    // It is being read for a look, which pays for its rows.
-    bool is_paid = false;
+    // It has its place in reads_, and is not being read.
+    bool awaits_read = false;
   };
   using OwnedJobs = absl::flat_hash_map<JobKey, std::unique_ptr<OwnedJob>>;
 
@@ -123,11 +124,20 @@ class JobLoop {
   void AcceptAll(std::vector<Mailbox::Letter> letters);
   // Null: the event was refused.
   OwnedJob* JobFor(const Mailbox::Letter& letter);
-  OwnedJob* Open(const JobKey& key);
-  // RESOURCE_EXHAUSTED: a look at an ended job, of a tenant that has not paid for what was read of others.
-  absl::Status AdmitRead(const Mailbox::Letter& letter) const;
+  // `is_paid`: its tenant pays for its rows, and has few such readings at a time.
+  OwnedJob* Open(const JobKey& key, bool is_paid = false);
+  // Whether the tenant pays when this job is read: it has ended.
+  bool IsPaidFor(const JobKey& key) const;
+  // RESOURCE_EXHAUSTED: the tenant owes more than this for what was read of its other jobs.
+  absl::Status AdmitRead(const JobKey& key, absl::Duration may_owe) const;
   // Reads the job's rows; it has no runner until they are there.
-  void Read(const JobKey& key, OwnedJob* owned);
+  void Read(const JobKey& key, OwnedJob* owned, bool is_paid = false);
+  // A reading that was paid for has ended; another one may begin.
+  void EndRead(const std::string& tenant);
+  // The most that its tenant may owe for one of those that wait for it to be served; zero: only looks do.
+  static absl::Duration MayOweFor(const OwnedJob& owned);
+  // It goes, and all that wait for it are told so.
+  void RefuseAll(const JobKey& key, const absl::Status& status);
   // Its rows go; events that wait for it come next, and find no such job.
   void StartPurge(const JobKey& key, uint64_t life, const AcquiredRows& rows);
   void OnPurged(const JobKey& key, uint64_t life, const absl::Status& status);
@@ -176,6 +186,7 @@ class JobLoop {
   // Jobs that may be dropped, by tenant, and since when each is idle.
   std::map<std::string, std::set<std::pair<absl::Time, JobKey>>> idle_;
   Turns turns_;
+  ReadQueue reads_;
   TenantLines lines_;
 
   std::thread thread_;

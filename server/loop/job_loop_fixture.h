@@ -71,7 +71,16 @@ class GatedStore : public Store {
   void AcquireRows(std::string owner, std::vector<std::string> keys, std::vector<std::string> prefixes,
                    std::function<void(absl::StatusOr<AcquiredRows>)> done) override {
     ++calls_;
-    inner_->AcquireRows(std::move(owner), std::move(keys), std::move(prefixes), std::move(done));
+    auto read = [this, owner = std::move(owner), keys = std::move(keys), prefixes = std::move(prefixes),
+                 done = std::move(done)] { inner_->AcquireRows(owner, keys, prefixes, done); };
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (reads_are_held_) {
+        held_reads_.emplace_back(std::move(read));
+        return arrived_.notify_all();
+      }
+    }
+    read();
   }
   void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,
               std::function<void(absl::Status)> done) override {
@@ -104,6 +113,25 @@ class GatedStore : public Store {
 
   // Those that take jobs over or read.
   int calls() const { return calls_; }
+
+  // As Hold and Open, for AcquireRows.
+  void HoldReads() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    reads_are_held_ = true;
+  }
+  size_t held_reads() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return held_reads_.size();
+  }
+  void OpenReads() {
+    std::vector<std::function<void()>> held;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      reads_are_held_ = false;
+      held.swap(held_reads_);
+    }
+    for (const auto& read : held) read();
+  }
 
   void Hold() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -138,6 +166,8 @@ class GatedStore : public Store {
   std::condition_variable arrived_;
   std::vector<std::function<void()>> held_;
   bool is_open_ = true;
+  std::vector<std::function<void()>> held_reads_;
+  bool reads_are_held_ = false;
 };
 
 // A loop over a gated memory store, and its outputs.

@@ -42,5 +42,60 @@ TEST(TurnsTest, ATenantThatComesAgainWaitsBehindTheOthers) {
   EXPECT_EQ(turns.Next().tenant, "greedy");
 }
 
+TEST(TurnsTest, ALongTurnIsMadeUpForWhileOthersWait) {
+  Turns turns;
+  turns.Add({"slow", "a"});
+  EXPECT_EQ(turns.Next().tenant, "slow");
+  turns.Charge("slow", 4 * Turns::kTurn);
+  std::string order;
+  for (int turn = 0; turn < 8; ++turn) {
+    turns.Add({"slow", "a"});
+    turns.Add({"quick", "x"});
+    const JobKey next = turns.Next();
+    order += next.tenant == "slow" ? 's' : 'q';
+    turns.Charge(next.tenant, next.tenant == "slow" ? 4 * Turns::kTurn : Turns::kTurn);
+  }
+  EXPECT_EQ(order, "qqqsqqqq");
+}
+
+TEST(TurnsTest, ShortTurnsOfOthersMakeUpForAsMuch) {
+  Turns turns;
+  turns.Charge("slow", 3 * Turns::kTurn);
+  turns.Add({"slow", "a"});
+  int turns_of_others = 0;
+  for (bool is_passed_over = true; is_passed_over; turns_of_others += is_passed_over) {
+    for (const char* job : {"w", "x", "y", "z"}) turns.Add({"many", job});
+    is_passed_over = turns.Next().tenant == "many";
+    turns.Charge("many", Turns::kTurn / 10);
+  }
+  EXPECT_EQ(turns_of_others, 1 + 10) << "the first one follows a whole turn, and the others short ones";
+}
+
+TEST(TurnsTest, NobodyIsPassedOverForNobody) {
+  Turns turns;
+  turns.Add({"slow", "a"});
+  turns.Charge("slow", absl::Seconds(5));
+  EXPECT_EQ(turns.Next().tenant, "slow") << "it is alone";
+  turns.Charge("slow", 3 * Turns::kTurn);
+  turns.Charge("slower", absl::Seconds(5));
+  turns.Add({"slower", "b"});
+  turns.Add({"slow", "a"});
+  EXPECT_EQ(turns.Next().tenant, "slow") << "it owes less";
+  EXPECT_EQ(turns.Next().tenant, "slower");
+}
+
+TEST(TurnsTest, ATenantIsPassedOverForSoLongAtMost) {
+  Turns turns;
+  turns.Charge("slow", absl::Hours(1));
+  int turns_of_others = 0;
+  turns.Add({"slow", "a"});
+  for (bool is_passed_over = true; is_passed_over; turns_of_others += is_passed_over) {
+    turns.Add({"quick", "x"});
+    is_passed_over = turns.Next().tenant == "quick";
+    if (is_passed_over) turns.Charge("quick", Turns::kTurn);
+  }
+  EXPECT_EQ(turns_of_others, Turns::kMostDebt / Turns::kTurn);
+}
+
 }  // namespace
 }  // namespace farandole

@@ -15,6 +15,11 @@ uint32_t MostWorkers(const v1::JobSummary& job) {
   return job.has_elastic() ? job.elastic().max_size() : job.wanted_size();
 }
 
+// nullopt: there is no such job.
+std::optional<int64_t> CreatedAt(const std::shared_ptr<const v1::JobSummary>& job) {
+  return job == nullptr ? std::nullopt : std::make_optional(job->created_unix_ms());
+}
+
 }  // namespace
 
 JobPlace PlaceOf(const v1::JobSummary& job) { return {job.created_unix_ms(), {job.tenant(), job.job()}}; }
@@ -148,7 +153,7 @@ void JobRegistry::Update(const JobKey& key, v1::JobSummary summary, bool is_clai
 
 void JobRegistry::ShowQueued(const JobKey& key, std::optional<v1::JobSummary> summary) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const std::optional<int64_t> before = CreatedAt(key);
+  const std::optional<int64_t> before = CreatedAt(FindLocked(key));
   CountQueued(key, /*is_added=*/false);
   if (summary.has_value()) {
     queued_[key] = std::make_shared<const v1::JobSummary>(*std::move(summary));
@@ -229,13 +234,8 @@ JobRegistry::Shown JobRegistry::FindLocked(const JobKey& key) const {
   return found == jobs_.end() ? nullptr : found->second;
 }
 
-std::optional<int64_t> JobRegistry::CreatedAt(const JobKey& key) const {
-  const Shown shown = FindLocked(key);
-  return shown == nullptr ? std::nullopt : std::make_optional(shown->created_unix_ms());
-}
-
 void JobRegistry::Relist(const JobKey& key, std::optional<int64_t> before) {
-  const std::optional<int64_t> now = CreatedAt(key);
+  const std::optional<int64_t> now = CreatedAt(FindLocked(key));
   if (now == before) return;
   absl::btree_set<JobPlace>& places = places_[key.tenant];
   if (before.has_value()) places.erase({*before, key});
@@ -244,7 +244,7 @@ void JobRegistry::Relist(const JobKey& key, std::optional<int64_t> before) {
 }
 
 void JobRegistry::Put(const JobKey& key, v1::JobSummary summary) {
-  const std::optional<int64_t> before = CreatedAt(key);
+  const std::optional<int64_t> before = CreatedAt(FindLocked(key));
   const auto [place, is_new] = jobs_.try_emplace(key);
   if (is_new) ++kept_[key.tenant];
   if (!is_new) ended_.Remove(key, *place->second);
@@ -257,7 +257,7 @@ void JobRegistry::Erase(const JobKey& key) {
   const auto found = jobs_.find(key);
   if (found == jobs_.end()) return;
   ended_.Remove(key, *found->second);
-  const std::optional<int64_t> before = CreatedAt(key);
+  const std::optional<int64_t> before = CreatedAt(FindLocked(key));
   jobs_.erase(found);
   Relist(key, before);
   updates_.erase(key);
@@ -279,6 +279,12 @@ void JobRegistry::Release(const JobKey& key) {
 bool JobRegistry::Knows(const JobKey& key) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return jobs_.contains(key) || rooms_.contains(key);
+}
+
+bool JobRegistry::HasEnded(const JobKey& key) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = jobs_.find(key);
+  return found != jobs_.end() && !IsActive(found->second->state());
 }
 
 bool JobRegistry::IsShown(const JobKey& key) const {

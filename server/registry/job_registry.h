@@ -103,6 +103,8 @@ class JobRegistry {
 
   // There is such a job, or room for it.
   bool Knows(const JobKey& key) const;
+  // There is such a job and it has ended, whether a launch of it waits or not.
+  bool HasEnded(const JobKey& key) const;
   // It is listed, or will be as soon as a worker joins.
   bool IsShown(const JobKey& key) const;
 
@@ -137,8 +139,6 @@ class JobRegistry {
   absl::Status CheckKeptLocked(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The job as the list shows it; null: there is none.
   Shown FindLocked(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // When the job that the list shows was created; nullopt: there is none.
-  std::optional<int64_t> CreatedAt(const JobKey& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After a change of a job that was created `before`: gives it its place in the list.
   void Relist(const JobKey& key, std::optional<int64_t> before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Counts the launch that waits, if one does, or takes it from the count.

@@ -251,6 +251,8 @@ TEST(JobRegistryTest, ALaunchInTheQueueIsShownInThePlaceOfItsJob) {
   EXPECT_THAT(states(), ::testing::ElementsAre("new 5", "ran 5"));
   EXPECT_EQ(registry.ListChanged(&seen).size(), 2u);
   EXPECT_EQ(registry.Find({"a", "ran"})->state(), v1::JOB_STATE_QUEUED) << "as the list shows it";
+  EXPECT_TRUE(registry.HasEnded({"a", "ran"})) << "whatever its launch that waits does";
+  EXPECT_FALSE(registry.HasEnded({"a", "new"}));
   EXPECT_FALSE(registry.HasRoom({"a", "new"}));
   EXPECT_TRUE(registry.IsShown({"a", "new"}));
   uint64_t seen_forgotten = 0;

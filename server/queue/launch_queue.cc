@@ -17,6 +17,9 @@ namespace {
 
 // Places are looked at so often at least: their reasons have numbers that change.
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
+// A round looks at all that wait, under the lock that each call of a job takes. However many launchers call, it is held
+// for a small part of the time.
+constexpr absl::Duration kBetweenRounds = absl::Milliseconds(10);
 // A process that has not run for so long has heard nobody either.
 constexpr absl::Duration kSuspended = absl::Seconds(5);
 constexpr absl::Duration kBetweenTries = absl::Seconds(1);
@@ -62,7 +65,7 @@ v1::CreateJobRequest ToRequest(const v1::QueuedRecord& record) {
 LaunchQueue::LaunchQueue(Surroundings surroundings, Options options)
     : surroundings_(std::move(surroundings)),
       options_(options),
-      rows_(surroundings_.store, [this] { Wake(); }),
+      rows_(surroundings_.store, [this] { alarm_.Wake(); }),
       lines_(kMostLines, "launches", &LogOf),
       // Another life of the coordinator has given other numbers.
       last_serial_(static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()))) {}
@@ -97,13 +100,7 @@ absl::Status LaunchQueue::Load() {
   return absl::OkStatus();
 }
 
-void LaunchQueue::Wake() {
-  const std::lock_guard<std::mutex> lock(wake_mutex_);
-  is_woken_ = true;
-  woken_.notify_all();
-}
-
-void LaunchQueue::Look() { Wake(); }
+void LaunchQueue::Look() { alarm_.Wake(); }
 
 void LaunchQueue::Pause() {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -115,7 +112,7 @@ void LaunchQueue::Stop() {
     const std::lock_guard<std::mutex> lock(mutex_);
     is_stopped_ = true;
   }
-  Wake();
+  alarm_.Wake();
   if (thread_.joinable()) thread_.join();
   rows_.Stop();
   Calls calls;
@@ -134,17 +131,9 @@ void LaunchQueue::Make(Calls calls) {
 }
 
 void LaunchQueue::Run() {
+  absl::Time last_end = absl::InfinitePast();
   for (absl::Time deadline = SteadyNow();;) {
-    {
-      std::unique_lock<std::mutex> lock(wake_mutex_);
-      const auto is_woken = [this] { return is_woken_; };
-      if (deadline == absl::InfiniteFuture()) {
-        woken_.wait(lock, is_woken);
-      } else {
-        woken_.wait_until(lock, ToSteadyClock(deadline), is_woken);
-      }
-      is_woken_ = false;
-    }
+    alarm_.Await(deadline, last_end + kBetweenRounds);
     Calls calls;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -154,6 +143,7 @@ void LaunchQueue::Run() {
       TellPlaces();
       AnswerDue(&calls);
       deadline = NextDeadline();
+      last_end = SteadyNow();
     }
     rows_.Write();
     Make(std::move(calls));
@@ -255,7 +245,7 @@ void LaunchQueue::Enqueue(const JobKey& key, const v1::CreateJobRequest& request
   rows_.Put(key, record);
   Log(key, absl::StrCat("a launch by ", Plain(request.launch().who(), kMostWho), " waits in the queue: ", why));
   is_changed_ = true;
-  Wake();
+  alarm_.Wake();
 }
 
 void LaunchQueue::CallAgain(const JobKey& key, Entry* entry, const v1::CreateJobRequest& request, Waiter waiter,
@@ -291,7 +281,7 @@ void LaunchQueue::CallAgain(const JobKey& key, Entry* entry, const v1::CreateJob
   }
   entry->waiters.push_back(std::move(waiter));
   AnswerEntry(key, entry, SteadyNow(), calls);
-  if (!entry->waiters.empty()) Wake();
+  if (!entry->waiters.empty()) alarm_.Wake();
 }
 
 std::function<void()> LaunchQueue::Forward(const JobKey& key, const v1::CreateJobRequest& request, Finish finish,
@@ -337,7 +327,11 @@ void LaunchQueue::OnClaimed(const JobKey& key, const absl::Status& status, const
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = entries_.find(key);
-    if (found == entries_.end() || is_stopped_) return;
+    if (found == entries_.end() || is_stopped_) {
+      // It was given up meanwhile, and its job does not have it.
+      if (!status.ok() && !absl::IsAlreadyExists(status)) surroundings_.registry->Release(key);
+      return;
+    }
     Entry& entry = found->second;
     const bool is_full = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
     if (is_full) {
@@ -356,7 +350,7 @@ void LaunchQueue::OnClaimed(const JobKey& key, const absl::Status& status, const
       Drop(key, status, message, &calls);
     }
   }
-  Wake();
+  alarm_.Wake();
   Make(std::move(calls));
 }
 
@@ -369,7 +363,7 @@ void LaunchQueue::Drop(const JobKey& key, const absl::Status& status, const Repl
   surroundings_.registry->ShowQueued(key, std::nullopt);
   rows_.Delete(key);
   is_changed_ = true;
-  Wake();
+  alarm_.Wake();
 }
 
 void LaunchQueue::DropSilent(Calls* calls) {

@@ -1,7 +1,6 @@
 #ifndef FARANDOLE_SERVER_QUEUE_LAUNCH_QUEUE_H_
 #define FARANDOLE_SERVER_QUEUE_LAUNCH_QUEUE_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -24,6 +23,7 @@
 #include "server/job/rules/actions.h"
 #include "server/job/rules/event.h"
 #include "server/metrics/metrics.h"
+#include "server/queue/alarm.h"
 #include "server/queue/ended_launches.h"
 #include "server/queue/queue_rows.h"
 #include "server/queue/quota_gate.h"
@@ -135,7 +135,6 @@ class LaunchQueue {
   void Log(const JobKey& key, const std::string& sentence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static ReplyMessage PlaceReply(const Entry& entry);
   static void Make(Calls calls);
-  void Wake();
 
   const Surroundings surroundings_;
   const Options options_;
@@ -159,10 +158,7 @@ class LaunchQueue {
   bool is_changed_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time told_at_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 
-  // Taken last, and never while another call is made.
-  std::mutex wake_mutex_;
-  std::condition_variable woken_;
-  bool is_woken_ ABSL_GUARDED_BY(wake_mutex_) = false;
+  Alarm alarm_;
   std::thread thread_;
 };
 

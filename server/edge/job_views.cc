@@ -39,7 +39,7 @@ void JobViews::Ask(const Access& viewer, const JobKey& key, std::optional<Histor
   std::shared_ptr<Question> question;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    MakeRoom();
+    DropOld();
     Entry& entry = entries_[place];
     if (entry.open == nullptr && entry.view != nullptr && clock_() < entry.view->at() + kFresh) {
       fresh = entry.view;
@@ -88,25 +88,37 @@ void JobViews::Take(const Access& viewer, const Place& place, const std::shared_
     if (const auto entry = entries_.find(place); entry != entries_.end() && entry->second.open == question) {
       entry->second = Entry{view, nullptr};
       if (view == nullptr) entries_.erase(entry);
+      DropOld();
     }
   }
   for (const Use& use : waiting) use(said, view);
 }
 
-void JobViews::MakeRoom() {
+void JobViews::DropOld() {
   const absl::Time oldest_kept = clock_() - kKept;
+  size_t views = 0;
+  size_t bytes = 0;
   for (auto entry = entries_.begin(); entry != entries_.end();) {
-    const bool is_old =
-        entry->second.open == nullptr && (entry->second.view == nullptr || entry->second.view->at() < oldest_kept);
-    entry = is_old ? entries_.erase(entry) : std::next(entry);
+    const JobView* const view = entry->second.view.get();
+    if (entry->second.open == nullptr && (view == nullptr || view->at() < oldest_kept)) {
+      entry = entries_.erase(entry);
+      continue;
+    }
+    views += view != nullptr ? 1 : 0;
+    bytes += view != nullptr ? view->most_bytes() : 0;
+    ++entry;
   }
-  if (entries_.size() < kMostKept) return;
-  auto oldest = entries_.end();
-  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-    if (entry->second.open != nullptr) continue;
-    if (oldest == entries_.end() || entry->second.view->at() < oldest->second.view->at()) oldest = entry;
+  while (views > kMostKept || (views > 1 && bytes > kMostKeptBytes)) {
+    auto oldest = entries_.end();
+    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+      if (entry->second.view == nullptr) continue;
+      if (oldest == entries_.end() || entry->second.view->at() < oldest->second.view->at()) oldest = entry;
+    }
+    --views;
+    bytes -= oldest->second.view->most_bytes();
+    oldest->second.view = nullptr;
+    if (oldest->second.open == nullptr) entries_.erase(oldest);
   }
-  if (oldest != entries_.end()) entries_.erase(oldest);
 }
 
 }  // namespace farandole

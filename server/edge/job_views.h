@@ -27,10 +27,13 @@ class JobView {
   // Of replies; further ones are written each time.
   static constexpr size_t kMostBytes = 1 << 20;
 
-  JobView(v1::GetJobResponse job, absl::Time at) : job_(std::move(job)), at_(at) {}
+  JobView(v1::GetJobResponse job, absl::Time at)
+      : job_(std::move(job)), most_bytes_(kMostBytes + job_.SpaceUsedLong()), at_(at) {}
 
   const v1::GetJobResponse& job() const { return job_; }
   absl::Time at() const { return at_; }
+  // That it takes in memory, with all the replies that it may keep.
+  size_t most_bytes() const { return most_bytes_; }
 
   // The reply that was kept under this name; null: none. Any thread, as Keep.
   std::shared_ptr<const HttpReply> Find(const std::string& name) const;
@@ -38,6 +41,7 @@ class JobView {
 
  private:
   const v1::GetJobResponse job_;
+  const size_t most_bytes_;
   const absl::Time at_;
   mutable std::mutex mutex_;
   // By name.
@@ -50,8 +54,9 @@ class JobViews {
  public:
   // For how long a view is taken for the present.
   static constexpr absl::Duration kFresh = absl::Milliseconds(900);
-  // The oldest make room.
+  // Of views, and of their bytes with those of their replies; the oldest make room.
   static constexpr size_t kMostKept = 64;
+  static constexpr size_t kMostKeptBytes = 128 << 20;
   // One that nobody asks for any more goes after so long.
   static constexpr absl::Duration kKept = absl::Seconds(10);
 
@@ -81,7 +86,8 @@ class JobViews {
 
   void Take(const Access& viewer, const Place& place, const std::shared_ptr<Question>& question,
             const absl::Status& status, ReplyMessage message);
-  void MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Drops views that are old or, the oldest first, too many.
+  void DropOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   CallRouter* const router_;
   const std::function<absl::Time()> clock_;

@@ -419,6 +419,16 @@ TEST_F(TokenRegistrarTest, ATenantHasABoundOfTokensAndEndedOnesMakeRoom) {
   EXPECT_FALSE(tenants_.tokens().Find(first).has_value());
 }
 
+TEST_F(TokenRegistrarTest, TokensOfTheDefaultTenantLeaveRoomForThoseOfTheCluster) {
+  const Access root = Root();
+  size_t made = 0;
+  while (made <= kMaxTokens && Create(root, v1::VIEWER, absl::StrCat("k", made), kDefaultTenant).ok()) ++made;
+  EXPECT_LE(made, kMaxTokens);
+  EXPECT_FALSE(Create(root, v1::ADMIN, "more", kDefaultTenant).ok());
+  const auto auditor = Create(root, v1::AUDITOR, "the cluster's", kDefaultTenant);
+  EXPECT_TRUE(auditor.ok()) << auditor.status();
+}
+
 TEST_F(TokenRegistrarTest, TokensThatHaveRotatedEachOtherMakeRoomTooAndDoNotComeBack) {
   const Access root = Root();
   std::vector<std::string> texts, ids;

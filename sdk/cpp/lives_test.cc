@@ -160,6 +160,22 @@ TEST(LivesTest, AJobThatWasMovedFromHasNoPartInIt) {
   EXPECT_TRUE(Init().ok()) << "an assignment ends the job that the variable had";
 }
 
+TEST(LivesTest, AJobCountsItsRejoins) {
+  Job job = Begin();
+  EXPECT_EQ(job.rejoins(), 0);
+  EXPECT_TRUE(job.Rejoin().ok());
+  EXPECT_EQ(job.rejoins(), 1);
+  EXPECT_EQ(job.epoch(), 0) << "without a coordinator it does not tell the epochs apart";
+  Job moved = std::move(job);
+  EXPECT_EQ(moved.rejoins(), 1);
+  EXPECT_TRUE(moved.Shutdown().ok());
+  EXPECT_FALSE(moved.Rejoin().ok());
+  EXPECT_EQ(moved.rejoins(), 1);
+  moved = Begin();
+  EXPECT_EQ(moved.rejoins(), 0);
+  ExpectWorks(moved);
+}
+
 TEST(LivesTest, ASecondInitLeavesTheFirstJobAsItIs) {
   Job job = Begin();
   EXPECT_EQ(Init().status().code(), StatusCode::kFailedPrecondition);

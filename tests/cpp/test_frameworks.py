@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import gzip
+import os
 import pathlib
 import random
 import re
@@ -44,6 +45,7 @@ def _programs(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, pathlib.Pat
     folder = tmp_path_factory.mktemp("frameworks")
     sources = {
         "torch_checks": (PROGRAMS / "torch_checks.cc", torch_flags()),
+        "torch_epochs": (PROGRAMS / "torch_epochs.cc", torch_flags()),
         "eigen_checks": (PROGRAMS / "eigen_checks.cc", ["-std=c++17", "-isystem", "/usr/include/eigen3"]),
     }
 
@@ -80,6 +82,49 @@ def test_checks_hold_on_all_ranks(
 ) -> None:
     result = harness.run(setup, tmp_path / "state", str(programs[name]))
     assert result.returncode == 0 and result.stdout.count("all holds") == setup.size, result.stdout
+
+
+def output_of(*command: object) -> str:
+    """The output of a command. Fails with all of it where the command fails."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    words = [str(word) for word in command]
+    result = subprocess.run(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        timeout=harness.JOB_SECONDS,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    ("event", "size", "lost"),
+    (
+        ("agreement", 2, 1),
+        ("agreement", 3, 1),
+        ("operation", 3, 1),
+        ("change", 1, 0),
+        ("change", 2, 0),
+        ("twice", 2, 0),
+    ),
+)
+def test_gradient_reducer_goes_on_after_an_epoch_that_ends_in_a_step(
+    event: str, size: int, lost: int, programs: Dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    launch = [harness.CLI, "run", "-np", str(size), "--min-np", "1", "--state-dir", tmp_path / "state"]
+    output = output_of(*launch, programs["torch_epochs"], event)
+    assert output.count("all holds") >= size - lost, output
+
+
+@pytest.mark.parametrize("event", ("change", "twice", "life"))
+def test_gradient_reducer_goes_on_in_a_process_without_a_launcher(
+    event: str, programs: Dict[str, pathlib.Path]
+) -> None:
+    assert "all holds" in output_of(programs["torch_epochs"], event)
 
 
 def write_idx(path: pathlib.Path, shape: "tuple[int, ...]", values: bytes) -> None:

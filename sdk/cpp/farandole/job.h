@@ -35,13 +35,13 @@ inline namespace sdk {
 class Job {
  public:
   explicit Job(const Functions* functions) : life_(Life::Begin(*functions)) {}
-  Job(Job&& other) noexcept
-      : life_(std::exchange(other.life_, Life())), exceptions_(other.exceptions_), interrupted_(other.interrupted_) {}
+  Job(Job&& other) noexcept { *this = std::move(other); }
   // Leaves the job that it had before, as the destructor does.
   Job& operator=(Job&& other) noexcept {
     if (this == &other) return *this;
     Leave();
     life_ = std::exchange(other.life_, Life());
+    rejoins_ = other.rejoins_;
     exceptions_ = other.exceptions_;
     interrupted_ = other.interrupted_;
     return *this;
@@ -78,10 +78,15 @@ class Job {
   }
   // This program cannot go on: ends the epoch on all ranks with these words.
   Status Fail(const std::string& words) { return Told(functions().fail(words.c_str())); }
-  // Elastic jobs: leaves the present epoch and joins the next one. elastic::Run calls it. Futures, process sets and
-  // arenas of the epoch are not of the next one. CANCELLED: the job has no place for this process any more. ABORTED:
-  // the job has failed.
-  Status Rejoin() { return Told(functions().rejoin(interrupted_)); }
+  // Elastic jobs: leaves the present epoch, with its futures, process sets and arenas, and joins the next one, as
+  // elastic::Run does. CANCELLED: the job has no place for this process any more. ABORTED: the job has failed.
+  Status Rejoin() {
+    Status status = Told(functions().rejoin(interrupted_));
+    if (status.ok()) ++rejoins_;
+    return status;
+  }
+  // How many further epochs this process has joined since Init(): tells two epochs apart also where epoch() stays 0.
+  int64_t rejoins() const { return rejoins_; }
   // OK, or why the epoch has ended.
   Status EpochEnded() const { return Told(functions().epoch_ended()); }
   // From now on Shutdown, Rejoin and AddProcessSet ask it about every 100 ms whether to give up.
@@ -466,6 +471,7 @@ class Job {
   }
 
   Life life_;
+  int64_t rejoins_ = 0;
   int exceptions_ = std::uncaught_exceptions();
   int (*interrupted_)() = nullptr;
 };

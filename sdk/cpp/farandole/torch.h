@@ -229,6 +229,9 @@ inline Status BroadcastParameters(Job& job, const NamedTensors& tensors, int roo
 // A backward pass goes before each Synchronize(). A parameter without a gradient on this rank contributes zeros, even
 // if it is frozen here and trained on another rank. The first Synchronize() of each epoch finds the parameters that no
 // rank trains. Declare it after the job; the parameters' graph holds its hooks, which do nothing once it is gone.
+//
+// It serves all epochs of an elastic job. In a new one it drops the step that the former one has left unfinished,
+// whose gradients may be half reduced: clear them before the next backward().
 class GradientReducer {
  public:
   GradientReducer(Job* job, const NamedTensors& parameters, ReduceOp op = ReduceOp::kAverage)
@@ -236,10 +239,10 @@ class GradientReducer {
     state_->job = job;
     state_->op = op;
     for (const auto& [name, parameter] : parameters)
-      state_->slots.push_back({"gradient." + name, parameter, nullptr, {}, parameter.requires_grad()});
+      state_->slots.push_back({"gradient." + name, parameter, nullptr, {}, {}, false});
     for (size_t i = 0; i < state_->slots.size(); ++i) {
       Slot& slot = state_->slots[i];
-      if (!slot.is_trained) continue;
+      if (!slot.parameter.requires_grad()) continue;
       slot.accumulator = torch::autograd::impl::grad_accumulator(slot.parameter);
       slot.accumulator->add_post_hook(std::make_unique<Hook>(state_, i));
     }
@@ -256,9 +259,13 @@ class GradientReducer {
   // ranks now requires one.
   Status Synchronize() {
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    Status first = state_->Agree();
-    if (!first.ok()) return first;
-    first = std::exchange(state_->error, Status());
+    state_->FollowEpoch();
+    if (Status agreed = state_->Agree(); !agreed.ok()) {
+      // After other errors the job goes on, and another rank may never send these gradients: a wait might not end.
+      if (agreed.code() == StatusCode::kAborted) state_->Drop();
+      return agreed;
+    }
+    Status first = std::exchange(state_->error, Status());
     for (Slot& slot : state_->slots) {
       if (slot.future.has_value()) continue;
       if (!slot.is_trained) {
@@ -270,8 +277,7 @@ class GradientReducer {
     }
     for (Slot& slot : state_->slots) {
       if (!slot.future.has_value()) continue;
-      Status status = slot.future->Wait();
-      slot.future.reset();
+      Status status = slot.Finish();
       if (first.ok() && !status.ok()) first = std::move(status);
     }
     return first;
@@ -284,9 +290,19 @@ class GradientReducer {
     // The graph holds only a weak reference to it, so this one keeps the hook alive. The pointer's type depends on
     // libtorch's version.
     decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>())) accumulator;
+    // The gradient that travels: its memory stays when the program gives the parameter another one meanwhile.
+    at::Tensor sent;
     std::optional<Future> future;
-    // On this rank; and when the ranks have agreed, on any.
+    // By any rank, as the ranks have agreed in this epoch.
     bool is_trained = false;
+
+    // Waits for what travels.
+    Status Finish() {
+      Status status = future->Wait();
+      future.reset();
+      sent.reset();
+      return status;
+    }
   };
 
   static Status WasFrozen(const Slot& slot) {
@@ -303,24 +319,45 @@ class GradientReducer {
     ReduceOp op = ReduceOp::kAverage;
     std::vector<Slot> slots;
     Status error;
-    int64_t agreed_in = -1;
+    bool has_agreed = false;
+    // The epoch that all of this is of.
+    Life life;
+    int64_t rejoins = 0;
 
+    // Drops the state of an earlier epoch, which may have ended between a backward pass and Synchronize(). The library
+    // does not know its gradients any more, so that no wait for them lasts.
+    void FollowEpoch() {
+      if (life.is_present() && rejoins == job->rejoins()) return;
+      Drop();
+      has_agreed = false;
+      life = job->life();
+      rejoins = job->rejoins();
+    }
+    // Waits for all that travel, with any outcome; the next backward pass begins a step.
+    void Drop() {
+      for (Slot& slot : slots) {
+        if (slot.future.has_value()) static_cast<void>(slot.Finish());
+      }
+      error = Status();
+    }
     // Once in an epoch, whose ranks may be new: which parameters any rank trains.
     Status Agree() {
-      if (agreed_in == job->epoch()) return Status();
+      if (has_agreed) return Status();
       std::vector<uint8_t> trained;
-      for (const Slot& slot : slots) trained.push_back(slot.is_trained ? 1 : 0);
+      for (const Slot& slot : slots)
+        trained.push_back(slot.accumulator != nullptr || slot.parameter.requires_grad() ? 1 : 0);
       const MutableTensor flags(trained.data(), Shape{static_cast<int64_t>(trained.size())}, DType::kU8);
       Status status = job->AllreduceInPlace(flags, Call("gradient.parts").With(ReduceOp::kMax));
       if (!status.ok()) return status;
       for (size_t i = 0; i < slots.size(); ++i) slots[i].is_trained = trained[i] != 0;
-      agreed_in = job->epoch();
+      has_agreed = true;
       return status;
     }
     void Submit(Slot* slot) {
       at::Tensor& gradient = slot->parameter.mutable_grad();
       if (CheckIsPlain(gradient).ok() && (!gradient.is_contiguous() || gradient.is_neg()))
         gradient = gradient.resolve_neg().contiguous();
+      slot->sent = gradient;
       slot->future.emplace(AllreduceInPlaceAsync(*job, gradient, Call(slot->name).With(op)));
     }
   };
@@ -331,11 +368,12 @@ class GradientReducer {
                                               const torch::autograd::variable_list&) override {
       const std::lock_guard<std::mutex> lock(gradients_->mutex);
       if (index_ >= gradients_->slots.size()) return outputs;
+      gradients_->FollowEpoch();
       Slot& slot = gradients_->slots[index_];
       if (slot.future.has_value()) {
         gradients_->error = Status(StatusCode::kInvalidArgument,
                                    slot.name + " was made twice: call Synchronize() after each backward()");
-        static_cast<void>(slot.future->Wait());
+        static_cast<void>(slot.Finish());
       }
       gradients_->Submit(&slot);
       return outputs;

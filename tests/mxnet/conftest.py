@@ -18,12 +18,19 @@ import harness  # noqa: E402
 import setups  # noqa: E402
 from harness import Setup  # noqa: E402
 
-ALL = ("mxnet_checks.ops", "mxnet_checks.engine", "mxnet_checks.errors", "mxnet_checks.training")
+ALL = (
+    "mxnet_checks.ops",
+    "mxnet_checks.engine",
+    "mxnet_checks.errors",
+    "mxnet_checks.training",
+    "mxnet_checks.mixed_precision",
+    "mxnet_checks.states",
+)
 # How ranks may be connected, and the modules whose checks `make test` runs so; with --all-setups all of them run in each.
 SETUPS: Dict[Setup, List[str]] = {
     Setup(1): list(ALL),
     Setup(2): list(ALL),
-    Setup(3): ["mxnet_checks.ops", "mxnet_checks.training"],
+    Setup(3): ["mxnet_checks.ops", "mxnet_checks.training", "mxnet_checks.mixed_precision"],
     Setup(4): ["mxnet_checks.engine", "mxnet_checks.errors"],
     Setup(2, hosts=2, transport="tcp"): ["mxnet_checks.ops", "mxnet_checks.errors"],
 }

@@ -108,15 +108,28 @@ class DistributedTrainer(mx.gluon.Trainer):
         if isinstance(params, (list, tuple)):
             params = sorted(params, key=lambda parameter: parameter.name)
         super().__init__(params, optimizer, optimizer_params=optimizer_params, kvstore=None)
+        self._own_scale: float = self._optimizer.rescale_grad
 
     @property
     def _scale(self) -> float:
-        """Of gluon.Trainer: what gradients are multiplied by, in this epoch of the job."""
+        """Of gluon.Trainer: the factor for gradients in this epoch of the job, divided by the number of ranks too.
+        A value that is set is the whole factor in the present epoch, as it is with Horovod, and follows the number of
+        ranks in later ones."""
         return self._own_scale * self._exchange.scale()
 
     @_scale.setter
     def _scale(self, scale: float) -> None:
-        self._own_scale = scale
+        self._own_scale = scale / self._exchange.scale()
+
+    @property
+    def _amp_original_scale(self) -> float:
+        """Of mxnet.contrib.amp, which keeps here the _scale that it has found, and derives each step's from it. It
+        follows the number of ranks as well."""
+        return self._own_amp_original_scale * self._exchange.scale()
+
+    @_amp_original_scale.setter
+    def _amp_original_scale(self, scale: float) -> None:
+        self._own_amp_original_scale = scale / self._exchange.scale()
 
     def step(self, batch_size: int, ignore_stale_grad: bool = False) -> None:
         """As gluon.Trainer.step, with the gradients of all ranks. It is the section "step" of the program

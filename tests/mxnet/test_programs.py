@@ -61,6 +61,24 @@ weights = net.weight.data().asnumpy()[0].tolist()
 print(f"ended with {size} ranks, step {state.step}, weights {weights}", flush=True)
 """
 
+# A gradient that stays the same moves a weight by the learning rate in each step, if the step's number is known.
+ADAM = ELASTIC.replace('"sgd", {"learning_rate": 1.0, "momentum": 0.5}', '"adam", {"learning_rate": 1.0}')
+
+# With amp.init() in the place of the first line, the operators would compute with 16 bits.
+MIXED = ELASTIC.replace(
+    "state = hvd",
+    """import mxnet.contrib.amp
+mx.contrib.amp.amp._amp_initialized = mx.contrib.amp.amp._amp_loss_scale_initialized = True
+mx.contrib.amp.init_trainer(trainer)
+state = hvd""",
+).replace(
+    """            loss = net(mx.nd.ones((1, 2)))
+        loss.backward()
+""",
+    """            with mx.contrib.amp.scale_loss(net(mx.nd.ones((1, 2))), trainer) as loss:
+                loss.backward()
+""",
+)
 
 # The gradient is 1 on all ranks, and so is their mean: each step takes 1 off the weight, with however many ranks.
 OPTIMIZER = """
@@ -134,6 +152,20 @@ def test_an_elastic_function_goes_on_with_a_replacement(tmp_path: pathlib.Path) 
     program = ELASTIC.replace("KILLS", "int(os.environ['FARANDOLE_LAUNCH_INDEX']) == 1")
     output = run_program(tmp_path, program, "--min-np", "2", "--max-np", "2", "--reset-limit", "3")
     assert output.count(f"ended with 2 ranks, step 6, weights {[weights_after(6)] * 2}") == 2, output
+
+
+def test_a_replacements_adam_goes_on_with_the_others(tmp_path: pathlib.Path) -> None:
+    program = ADAM.replace("KILLS", "int(os.environ['FARANDOLE_LAUNCH_INDEX']) == 1")
+    output = run_program(tmp_path, program, "--min-np", "2", "--max-np", "2", "--reset-limit", "3")
+    found = re.findall(r"ended with 2 ranks, step 6, weights \[(\S+), (\S+)\]", output)
+    assert len(found) == 2, output
+    numpy.testing.assert_allclose(numpy.array(found, float), -6, atol=1e-3)
+
+
+def test_losses_scaled_for_two_ranks_train_the_one_that_is_left(tmp_path: pathlib.Path) -> None:
+    program = MIXED.replace("KILLS", "hvd.rank() == 1")
+    output = run_program(tmp_path, program, "--min-np", "1", "--max-np", "2", "--reset-limit", "1")
+    assert f"ended with 1 ranks, step 6, weights {[weights_after(6)] * 2}" in output, output
 
 
 @pytest.mark.parametrize("name", ["mxnet_gluon_mnist", "mxnet_mnist"])

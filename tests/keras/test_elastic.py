@@ -111,3 +111,40 @@ def test_passes_of_a_step_that_is_not_finished_do_not_count(backend: str, tmp_pa
     assert result.stdout.count("2 ranks from batch 1") == 2 and "1 ranks from batch 3" in result.stdout, said[-5000:]
     # Of the batches 2 to 7, as one process would have it that begins with the second one.
     assert "ended with 1 ranks, weight 6" in result.stdout, said[-5000:]
+
+
+LOST = """
+import os, signal
+import numpy
+from farandole.tensorflow import variables
+from keras_checks.chosen import hvd, keras
+
+hvd.init()
+if hvd.rank() == 1:
+    # It is called when the ranks have agreed on the variables.
+    variables.broadcast_all = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")])
+model.build((None, 1))
+model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(1.0)), loss=lambda wanted, found: -found)
+state = hvd.elastic.KerasState(model, batch=0, epoch=0)
+
+
+@hvd.elastic.run
+def train(state):
+    ones = numpy.ones([3, 1], numpy.float32)
+    model.fit(ones, ones, batch_size=1, verbose=0, callbacks=[hvd.elastic.UpdateEpochStateCallback(state)])
+
+
+train(state)
+print(f"ended with {hvd.size()} ranks, epoch {state.epoch}, weight {model.get_weights()[0][0, 0]:g}", flush=True)
+"""
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "legacy"])
+def test_a_worker_may_die_while_the_state_is_given_to_all(backend: str, tmp_path: pathlib.Path) -> None:
+    """The survivor gets an error of TensorFlow."""
+    variables = {"OMP_NUM_THREADS": "1", "KERAS_BACKEND": "tensorflow", **SETUPS[backend]}
+    options = ["--min-np", "1", "--max-np", "2", "--reset-limit", "1"]
+    result = harness.run_program(tmp_path, LOST, *options, **variables)
+    said = result.stdout + result.stderr
+    assert "ended with 1 ranks, epoch 1, weight 3" in result.stdout, said[-5000:]

@@ -23,9 +23,10 @@ import functools
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple, Type, TypeVar
 
 from . import _epochs, _options
+from ._library import OK, failure, lib
 from .basics import dismissal, is_initialized, rank
 from .exceptions import Dismissed, EpochEnded, HostsUpdatedInterrupt
 from .objects import broadcast_object
@@ -33,6 +34,7 @@ from .objects import broadcast_object
 __all__ = ["HostUpdateResult", "HostsUpdatedInterrupt", "ObjectState", "State", "run"]
 
 Result = TypeVar("Result")
+Errors = Tuple[Type[Exception], ...]
 
 # Of ranks that have committed equally often the lowest is the most advanced.
 _MAX_RANKS = 1 << 16
@@ -208,18 +210,24 @@ def run(func: Callable[..., Result]) -> Callable[..., Result]:
     job that is not elastic EpochEnded is raised as ever, after the state was restored. EpochEnded in one that is: the
     job has failed; the text says why.
     """
+    return run_with_errors(func, ())
+
+
+def run_with_errors(func: Callable[..., Result], errors: Errors) -> Callable[..., Result]:
+    """As run, for a framework whose collectives raise errors of its own where an epoch ends. An error of one of these
+    types is then taken for EpochEnded, in the function as well as in the state's methods and reset callbacks."""
     if not callable(func):
         raise ValueError(f"elastic.run decorates a function of a state, not {func!r}")
 
     @functools.wraps(func)
     def elastic(state: State, *args: Any, **kwargs: Any) -> Result:
         with _departing_on_sigterm():
-            return _call_in_each_epoch(state, lambda: func(state, *args, **kwargs))
+            return _call_in_each_epoch(state, lambda: func(state, *args, **kwargs), errors)
 
     return elastic
 
 
-def _call_in_each_epoch(state: State, call: Callable[[], Result]) -> Result:
+def _call_in_each_epoch(state: State, call: Callable[[], Result], errors: Errors) -> Result:
     wants_sync, is_torn, is_first = True, False, True
     while True:
         # A job that is not elastic stays in its epoch; its program has interrupted itself.
@@ -227,18 +235,19 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result]) -> Result:
         if moves_on:
             _leave_and_join()
         try:
-            if moves_on:
-                _epochs.enter()
-            if not is_first:
-                if is_torn:
-                    state.restore()
-                    is_torn = False
-                state.on_reset()
-            if _any_rank(wants_sync):
-                state.sync()
-            return call()
+            with _converted(errors):
+                if moves_on:
+                    _epochs.enter()
+                if not is_first:
+                    if is_torn:
+                        state.restore()
+                        is_torn = False
+                    state.on_reset()
+                if _any_rank(wants_sync):
+                    state.sync()
+                return call()
         except EpochEnded:
-            is_torn = not _restored(state)
+            is_torn = not _restored(state, errors)
             if not _epochs.is_elastic():
                 raise
             wants_sync = True
@@ -246,11 +255,26 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result]) -> Result:
             # All ranks leave with the same agreed state: a later loss goes back to it, and newcomers get it.
             wants_sync = not interrupt.skip_sync
             try:
-                state.save()
+                with _converted(errors):
+                    state.save()
             except EpochEnded:
-                is_torn = not _restored(state)
+                is_torn = not _restored(state, errors)
                 wants_sync = True
         is_first = False
+
+
+@contextlib.contextmanager
+def _converted(errors: Errors) -> Iterator[None]:
+    """Raises EpochEnded in the place of a framework's error, if the epoch has ended."""
+    try:
+        yield
+    except (EpochEnded, HostsUpdatedInterrupt):
+        raise
+    except errors as error:
+        code = lib.farandole_epoch_ended()
+        if code != OK:
+            raise failure(code) from error
+        raise
 
 
 def _leave_and_join() -> None:
@@ -265,9 +289,10 @@ def _any_rank(wants_sync: bool) -> bool:
     return _epochs.agree_on_most("farandole.elastic.sync", [int(wants_sync)]) == [1]
 
 
-def _restored(state: State) -> bool:
+def _restored(state: State, errors: Errors) -> bool:
     try:
-        state.restore()
+        with _converted(errors):
+            state.restore()
     except EpochEnded:
         return False  # a state of the program's own, whose restore() needs its peers
     return True

@@ -202,3 +202,55 @@ def an_epoch_that_was_begun_is_ended_only() -> None:
     fit(net, *callbacks, note, rates, epochs=3, steps=5)
     assert len(rates.rates) == 2 + 5 + 5 and seen == [(6, 0), (7, 0), (8, 0)], (len(rates.rates), seen)
     expect_error(ValueError, lambda: elastic.CommitStateCallback(state, batches_per_commit=0), "at least 1")
+
+
+class Stopping(keras.callbacks.Callback):
+    """Stops the training at the end of the first epoch, or after a batch of it."""
+
+    def __init__(self, batch: int = -1) -> None:
+        super().__init__()
+        self.batch = batch
+        self.epochs = 0
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if batch == self.batch:
+            self.model.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.epochs += 1
+        if self.batch < 0:
+            self.model.stop_training = True
+
+
+@check.each(("before", -1), ("after", -1), ("before", 1), ("after", 1))
+def another_callback_may_stop_in_an_epoch_that_was_begun(place: str, batch: int) -> None:
+    """The epoch has three of five batches already: the second one is its last."""
+    net = compiled(model(), hvd.DistributedOptimizer(sgd()))
+    state = hvd.elastic.KerasState(net, batch=3, epoch=5)
+    update, stopping = hvd.elastic.UpdateBatchStateCallback(state), Stopping(batch)
+    callbacks = [stopping, update] if place == "before" else [update, stopping]
+    fit(net, *callbacks, epochs=3, steps=5)
+    assert stopping.epochs == 1 and bool(net.stop_training), stopping.epochs
+
+
+class Interrupting(keras.callbacks.Callback):
+    """Raises what a commit raises when workers join, once, at the end of the second batch."""
+
+    is_due = True
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if batch == 1 and self.is_due:
+            self.is_due = False
+            raise hvd.elastic.HostsUpdatedInterrupt()
+
+
+@check
+def an_interrupted_epochs_end_is_no_part_of_the_next_training() -> None:
+    net = compiled(model(), hvd.DistributedOptimizer(sgd()))
+    state = hvd.elastic.KerasState(net, batch=3, epoch=5)
+    stopping = Stopping()
+    callbacks = [stopping, hvd.elastic.UpdateBatchStateCallback(state), Interrupting()]
+    expect_error(hvd.elastic.HostsUpdatedInterrupt, lambda: fit(net, *callbacks, epochs=3, steps=5), "join")
+    state.batch = 0
+    fit(net, *callbacks, epochs=3, steps=5)
+    assert stopping.epochs == 1, stopping.epochs

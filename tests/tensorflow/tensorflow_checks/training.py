@@ -219,6 +219,34 @@ def an_elastic_state_goes_back_and_is_given_to_all() -> None:
     assert state.epoch == 0 and all((a == b).all() for a, b in zip(before, net.get_weights()))
 
 
+@check.each(True, False)
+def a_sessions_states_are_given_to_all_whatever_else_its_graph_has(has_resources: bool) -> None:
+    """A worker that joins has made fewer ops in its graph than the others, and a session of a training may have a graph
+    to which nothing can be added."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+        kinds = [([1.0, 2.0], tf.float32), (3, tf.int64), (True, tf.bool), ([[4.0]], tf.bfloat16)]
+        variables = [
+            v1.get_variable(f"v{place}", initializer=tf.constant(value, dtype), use_resource=has_resources)
+            for place, (value, dtype) in enumerate(kinds)
+        ]
+        session.run(v1.global_variables_initializer())
+        roots = session.run(variables)
+        if hvd.rank() == hvd.size() - 1:
+            hvd.broadcast_variables(variables, 0)
+        state = hvd.elastic.TensorFlowState(variables[:1], session=session, step=hvd.rank())
+        other = hvd.elastic.TensorFlowState(variables[1:], session=session)
+        graph.finalize()
+        for _ in range(2):
+            for variable, value in zip(variables, roots) if hvd.rank() else ():
+                variable.load(value * 0, session)
+            state.sync()
+            other.sync()
+            for found, wanted in zip(session.run(variables), roots):
+                numpy.testing.assert_array_equal(found, wanted)
+            assert state.step == 0
+
+
 @check
 def a_function_that_fails_for_itself_is_not_the_epochs_end() -> None:
     state = hvd.elastic.TensorFlowState([tf.Variable(1.0)], step=0)

@@ -1,33 +1,17 @@
 """Elastic training of Keras's models: docs/elastic.md, with a model and its optimizer as the state."""
 
-import functools
 from typing import Any, Callable, Dict, List
 
 import numpy
 
 from .. import elastic as _elastic
-from .._library import failure, lib
 from ..elastic import ObjectState, State
-from ..exceptions import EpochEnded, HostsUpdatedInterrupt
 from . import models
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
     """As farandole.elastic.run: what a framework raises where a collective ends with the epoch is the epoch's end."""
-
-    @functools.wraps(func)
-    def converted(state: State, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return func(state, *args, **kwargs)
-        except (EpochEnded, HostsUpdatedInterrupt):
-            raise
-        except Exception as error:
-            code = lib.farandole_epoch_ended()
-            if code != 0:
-                raise failure(code) from error
-            raise
-
-    return _elastic.run(converted)
+    return _elastic.run_with_errors(func, (Exception,))
 
 
 class KerasState(ObjectState):
@@ -107,6 +91,10 @@ class CommitState:
         self.state.commit()
 
 
+class _Stop(int):
+    """The value of stop_training by which an UpdateBatchState recognizes its own stop. Others set a plain True."""
+
+
 class UpdateBatchState:
     """Keeps state.batch at the number of batches that the present epoch has had. Where Keras knows the steps of an epoch, the first
     epoch of a fit() is shorter by those that it had before."""
@@ -118,7 +106,7 @@ class UpdateBatchState:
         super().__init__()
         self.state = state
         self._had = 0
-        self._has_stopped = False
+        self._stop = _Stop(True)
 
     def on_train_begin(self, logs: Any = None) -> None:
         """The batches that the state has count for the first epoch."""
@@ -139,13 +127,13 @@ class UpdateBatchState:
         steps = self.params.get("steps")
         if self._had and steps and self.state.batch >= steps and not self.model.stop_training:
             # Of the two loops it ends the inner one only: on_epoch_end takes it back.
-            self.model.stop_training = self._has_stopped = True
+            self.model.stop_training = self._stop
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """The next epoch has had no batch."""
+        """The next epoch has had no batch. A stop that another callback has made stays."""
         del epoch, logs
-        if self._has_stopped:
-            self.model.stop_training = self._has_stopped = False
+        if self.model.stop_training is self._stop:
+            self.model.stop_training = False
         self.state.batch = self._had = 0
 
 

@@ -1,33 +1,24 @@
 """Elastic training of TensorFlow's programs: docs/elastic.md, with variables, models and optimizers as the state."""
 
-import functools
 from typing import Any, Callable, Iterable, List, Optional
 
+import numpy
 import tensorflow as tf
 
 from .. import elastic as _elastic
-from .._library import failure, lib
+from .. import numpy as _arrays
+from .._agreement import expect_equal_tensors
 from ..elastic import HostsUpdatedInterrupt, ObjectState, State  # noqa: F401
+from ..process_sets import global_process_set
 from .variables import broadcast_variables
 
 __all__ = ["HostsUpdatedInterrupt", "ObjectState", "State", "TensorFlowKerasState", "TensorFlowState", "run"]
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Like farandole.elastic.run, for functions whose collectives are TensorFlow ops: it takes the error that such an
-    op raises at an epoch's end for EpochEnded."""
-
-    @functools.wraps(func)
-    def converted(state: State, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return func(state, *args, **kwargs)
-        except tf.errors.OpError as error:
-            code = lib.farandole_epoch_ended()
-            if code != 0:
-                raise failure(code) from error
-            raise
-
-    return _elastic.run(converted)
+    """Like farandole.elastic.run, for programs whose collectives are TensorFlow ops: it takes the error that such an op
+    raises at an epoch's end for EpochEnded."""
+    return _elastic.run_with_errors(func, (tf.errors.OpError,))
 
 
 class TensorFlowState(ObjectState):
@@ -59,13 +50,23 @@ class TensorFlowState(ObjectState):
         super().restore()
 
     def sync_from(self, root_rank: int) -> None:
-        variables = self._given()
         if self._session:
-            with self._session.graph.as_default():
-                self._session.run(broadcast_variables(variables, root_rank))
+            self._sync_session_from(root_rank)
         else:
-            broadcast_variables(variables, root_rank)
+            broadcast_variables(self._given(), root_rank)
         super().sync_from(root_rank)
+
+    def _sync_session_from(self, root_rank: int) -> None:
+        """Sends the values as arrays, without an op in the session's graph. Names of ops count up in a graph, so an op
+        of a survivor's second sync would wait forever for a newcomer, which makes its first one."""
+        variables, name = self._given(), "farandole.elastic.state"
+        values = [numpy.array(value) for value in self._session.run(variables)]
+        shapes = [(value.shape, value.dtype.name) for value in values]
+        expect_equal_tensors(name, root_rank, shapes, global_process_set)
+        handles = [_arrays.broadcast_async_(value, root_rank, f"{name}.{index}") for index, value in enumerate(values)]
+        for variable, value, handle in zip(variables, values, handles):
+            handle.synchronize()
+            variable.load(value, self._session)
 
 
 class TensorFlowKerasState(TensorFlowState):

@@ -1,0 +1,91 @@
+"""Elastic programs of TensorFlow whose workers come and go while the state is given to all."""
+
+import pathlib
+
+import harness
+import pytest
+
+LOST = """
+import os, signal
+import farandole.tensorflow as hvd
+import tensorflow as tf
+from farandole.elastic import HostUpdateResult
+from farandole.tensorflow import variables
+
+hvd.init()
+
+
+def end(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if hvd.rank() == 1 and "PLACE" == "sync":
+    variables.broadcast_all = end  # called when the ranks have agreed on the variables
+weights = tf.Variable([0.0])
+state = hvd.elastic.TensorFlowState([weights], step=0)
+
+
+def on_reset():
+    if hvd.rank() == 1:
+        end()
+    hvd.allreduce(tf.constant(1.0), name="reset")
+
+
+@hvd.elastic.run
+def train(state):
+    while state.step < 3:
+        weights.assign_add([hvd.allreduce(tf.constant(1.0), op=hvd.Average, name="step")])
+        state.step += 1
+        if hvd.size() == 2:
+            state.on_hosts_updated(1, HostUpdateResult.removed)  # all ranks go on in a new epoch
+        state.commit()
+
+
+state.register_reset_callbacks([on_reset])
+train(state)
+print(f"ended with {hvd.size()} ranks, step {state.step}, weights {weights.numpy()[0]:.0f}", flush=True)
+"""
+
+
+@pytest.mark.parametrize("place", ["sync", "reset"])
+def test_a_worker_may_die_between_two_calls_of_the_function(place: str, tmp_path: pathlib.Path) -> None:
+    options = ["--min-np", "1", "--max-np", "2", "--reset-limit", "1"]
+    result = harness.run_program(tmp_path, LOST.replace("PLACE", place), *options)
+    assert "ended with 1 ranks, step 3, weights 3" in result.stdout, result.stdout + result.stderr
+
+
+JOINED = """
+import farandole.tensorflow as hvd
+import tensorflow.compat.v1 as tf
+
+tf.disable_eager_execution()
+hvd.init()
+weights = tf.get_variable("weights", [2], initializer=tf.zeros_initializer())
+step = weights.assign_add(hvd.allreduce(tf.ones([2]), op=hvd.Average, name="step"))
+session = tf.Session()
+session.run(tf.global_variables_initializer())
+state = hvd.elastic.TensorFlowState(session=session, step=0)
+
+
+@hvd.elastic.run
+def train(state):
+    while state.step < 6:
+        # The first one waits there until the other has come.
+        if state.step < 3 or hvd.size() == 2:
+            session.run(step)
+            state.step += 1
+        state.commit()
+
+
+train(state)
+print(f"ended with {hvd.size()} ranks, step {state.step}, weights {session.run(weights).tolist()}", flush=True)
+"""
+
+
+def test_a_session_gives_its_state_to_a_newcomer(tmp_path: pathlib.Path) -> None:
+    """Which has synchronized it less often."""
+    options = ["--min-np", "1", "--max-np", "2", "--slots-per-host", "2", "--reset-limit", "1"]
+    options += ["--stall-check-shutdown-time-seconds", "30"]
+    result = harness.run_program(tmp_path, JOINED, *options, workers=1)
+    wanted = "ended with 2 ranks, step 6, weights [6.0, 6.0]"
+    assert result.stdout.count(wanted) == 2, result.stdout + result.stderr

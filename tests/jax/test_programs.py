@@ -82,6 +82,38 @@ REPLACED = ELASTIC.replace(
     "if hvd.rank() == 1 and state.step == 3:", "if int(os.environ['FARANDOLE_LAUNCH_INDEX']) == 1 and state.step == 3:"
 )
 
+RESET = """
+import os, signal
+import farandole.jax as hvd
+import jax
+import jax.numpy as jnp
+from farandole.elastic import HostUpdateResult
+
+hvd.init()
+state = hvd.elastic.JaxState(step=0)
+
+
+def on_reset():
+    if hvd.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    jax.jit(lambda x: hvd.allreduce(x, op=hvd.Sum))(jnp.ones(1)).block_until_ready()
+
+
+@hvd.elastic.run
+def train(state):
+    while state.step < 3:
+        hvd.allreduce(jnp.ones(1))
+        state.step += 1
+        if hvd.size() == 2:
+            state.on_hosts_updated(1, HostUpdateResult.removed)  # all ranks go on in a new epoch
+        state.commit()
+
+
+state.register_reset_callbacks([on_reset])
+train(state)
+print(f"ended with {hvd.size()} ranks, step {state.step}", flush=True)
+"""
+
 
 def run(tmp_path: pathlib.Path, program: str, *options: str) -> str:
     """Runs a program with two workers, and returns its output."""
@@ -98,6 +130,11 @@ def test_a_killed_worker_is_named_to_a_program_and_outside(tmp_path: pathlib.Pat
 def test_an_elastic_function_goes_on_after_a_loss(tmp_path: pathlib.Path) -> None:
     output = run(tmp_path, ELASTIC, "--min-np", "1", "--max-np", "2", "--reset-limit", "1")
     assert "ended with" in output and "step 6, weights 6, key [0, 0]" in output, output
+
+
+def test_a_worker_may_die_in_a_reset_callback(tmp_path: pathlib.Path) -> None:
+    output = run(tmp_path, RESET, "--min-np", "1", "--max-np", "2", "--reset-limit", "1")
+    assert "ended with 1 ranks, step 3" in output, output
 
 
 def test_an_elastic_function_goes_on_with_a_replacement(tmp_path: pathlib.Path) -> None:

@@ -235,7 +235,7 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result], errors: Errors
         if moves_on:
             _leave_and_join()
         try:
-            with _converted(errors):
+            with converted(errors):
                 if moves_on:
                     _epochs.enter()
                 if not is_first:
@@ -255,7 +255,7 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result], errors: Errors
             # All ranks leave with the same agreed state: a later loss goes back to it, and newcomers get it.
             wants_sync = not interrupt.skip_sync
             try:
-                with _converted(errors):
+                with converted(errors):
                     state.save()
             except EpochEnded:
                 is_torn = not _restored(state, errors)
@@ -264,7 +264,7 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result], errors: Errors
 
 
 @contextlib.contextmanager
-def _converted(errors: Errors) -> Iterator[None]:
+def converted(errors: Errors) -> Iterator[None]:
     """Raises EpochEnded in the place of a framework's error, if the epoch has ended."""
     try:
         yield
@@ -291,7 +291,7 @@ def _any_rank(wants_sync: bool) -> bool:
 
 def _restored(state: State, errors: Errors) -> bool:
     try:
-        with _converted(errors):
+        with converted(errors):
             state.restore()
     except EpochEnded:
         return False  # a state of the program's own, whose restore() needs its peers

@@ -1,14 +1,13 @@
 """Elastic training of JAX's programs: docs/elastic.md, with pytrees as the state."""
 
 import copy
-import functools
 from typing import Any, Callable, Dict, Optional, Tuple
 
 import jax
 
 from .. import _epochs
 from .. import elastic as _elastic
-from .._library import failure, lib
+from .._library import lib
 from ..basics import before_shutdown
 from ..elastic import HostsUpdatedInterrupt, ObjectState, State
 from ..process_sets import ranks_by_id
@@ -50,26 +49,10 @@ before_shutdown(_programs.leave_epoch)
 _OF_PROGRAMS = (jax.errors.JaxRuntimeError, ValueError)
 
 
-def _raise_end_of_epoch(error: Exception) -> None:
-    """If the epoch has ended, that is what an error of a compiled program means."""
-    code = lib.farandole_epoch_ended()
-    if code != 0:
-        raise failure(code) from error
-
-
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """As farandole.elastic.run, for functions whose collectives are in compiled programs: what those raise when the epoch
-    ends is the epoch's end."""
-
-    @functools.wraps(func)
-    def converted(state: State, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return func(state, *args, **kwargs)
-        except _OF_PROGRAMS as error:
-            _raise_end_of_epoch(error)
-            raise
-
-    return _elastic.run(converted)
+    """As farandole.elastic.run, for programs whose collectives are compiled: an error that those raise when the epoch ends
+    is the epoch's end."""
+    return _elastic.run_with_errors(func, _OF_PROGRAMS)
 
 
 def _copy(leaf: Any) -> Any:
@@ -85,11 +68,8 @@ class JaxState(ObjectState):
     """
 
     def _settle(self) -> None:
-        try:
+        with _elastic.converted(_OF_PROGRAMS):
             jax.block_until_ready([getattr(self, name) for name in self._saved_state])
-        except _OF_PROGRAMS as error:
-            _raise_end_of_epoch(error)
-            raise
 
     def save(self) -> None:
         self._saved_state = {name: jax.tree.map(_copy, getattr(self, name)) for name in self._saved_state}

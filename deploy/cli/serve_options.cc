@@ -93,8 +93,8 @@ constexpr ServeSetting kSettings[] = {
      "one job may have half of it, one worker a quarter",
      nullptr, &O::tenant_queued_mib, 8, kMostMib},
     {"--tenant-kept-mib", "FARANDOLE_TENANT_KEPT_MIB", "MiB", "256",
-     "Memory of what one tenant's jobs keep: tensors that ranks wait for, measurements, timelines, reports of stalls, "
-     "catalogues of checkpoints; one job may have half of it",
+     "Memory of what one tenant's jobs keep: tensors that ranks wait for, measurements, timelines, reports of stalls; "
+     "and twice as much for their catalogues of checkpoints; one job may have half of it",
      nullptr, &O::tenant_kept_mib, 8, kMostMib},
     {"--queued-mib", "FARANDOLE_QUEUED_MIB", "MiB", "512",
      "Memory of all tenants' messages that are on their way; those to jobs and those to workers have as much each; "

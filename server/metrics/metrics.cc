@@ -90,8 +90,9 @@ constexpr MetricRow kRows[] = {
      "Bytes in memory on behalf of a tenant, of those that its limits count; tenant=\"\": of all tenants together."},
     {kGauge, "farandole_held_ratio", "tenant, pool",
      "How much of its limit a tenant has: of messages on their way to its jobs (queued) and to its workers (outgoing), "
-     "of answers that clients have not read (answers), of messages that wait for room (paused), and of what its jobs "
-     "keep (kept); tenant=\"\": all tenants together. Observers are refused above 0.5, those who join above 0.75."},
+     "of answers that clients have not read (answers), of messages that wait for room (paused), of what its jobs keep "
+     "(kept), and of their catalogues of checkpoints (catalogues); tenant=\"\": all tenants together. Observers are "
+     "refused above 0.5, those who join above 0.75."},
     {kCounter, "farandole_sheds_total", "tenant, kind",
      "What was refused, left out or ended because a tenant had no room: messages that had to wait and calls (events), "
      "streams of workers that do not read (outgoing) or that send too much (paused), answers where others are not read "

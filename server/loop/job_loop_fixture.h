@@ -60,8 +60,60 @@ class KeptOutputs : public OutputReceiver {
   std::deque<Output> outputs_;
 };
 
-// A store whose commits wait until they are let through, or fail as the test says; everything else goes on to a memory
-// store.
+// Calls that wait, where the test says so, until they are let through. Any thread.
+class CallGate {
+ public:
+  using Call = std::function<void()>;
+
+  // Makes the call now, or when it is let through.
+  void Pass(Call call) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!is_open_) {
+        held_.push_back(std::move(call));
+        return arrived_.notify_all();
+      }
+    }
+    call();
+  }
+  void Hold() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    is_open_ = false;
+  }
+  size_t held() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return held_.size();
+  }
+  void AwaitHeld(size_t count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    arrived_.wait(lock, [&] { return held_.size() >= count; });
+  }
+  // Lets the oldest one through; the others stay.
+  void LetOneThrough() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const Call call = std::move(held_.front());
+    held_.erase(held_.begin());
+    lock.unlock();
+    call();
+  }
+  void Open() {
+    std::vector<Call> held;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_open_ = true;
+      held.swap(held_);
+    }
+    for (const Call& call : held) call();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::vector<Call> held_;
+  bool is_open_ = true;
+};
+
+// A memory store whose commits and reads of jobs wait where the test says so.
 class GatedStore : public Store {
  public:
   void Acquire(std::string owner, std::function<void(absl::StatusOr<uint64_t>)> done) override {
@@ -71,31 +123,14 @@ class GatedStore : public Store {
   void AcquireRows(std::string owner, std::vector<std::string> keys, std::vector<std::string> prefixes,
                    std::function<void(absl::StatusOr<AcquiredRows>)> done) override {
     ++calls_;
-    auto read = [this, owner = std::move(owner), keys = std::move(keys), prefixes = std::move(prefixes),
-                 done = std::move(done)] { inner_->AcquireRows(owner, keys, prefixes, done); };
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (reads_are_held_) {
-        held_reads_.emplace_back(std::move(read));
-        return arrived_.notify_all();
-      }
-    }
-    read();
+    reads_.Pass([this, owner = std::move(owner), keys = std::move(keys), prefixes = std::move(prefixes),
+                 done = std::move(done)] { inner_->AcquireRows(owner, keys, prefixes, done); });
   }
   void Commit(std::string owner, uint64_t owner_revision, StoreBatch batch,
               std::function<void(absl::Status)> done) override {
-    auto commit = [this, owner = std::move(owner), owner_revision, batch = std::move(batch),
-                   done = std::move(done)]() mutable {
-      inner_->Commit(std::move(owner), owner_revision, std::move(batch), std::move(done));
-    };
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (is_open_) {
-      lock.unlock();
-      commit();
-      return;
-    }
-    held_.push_back(std::move(commit));
-    arrived_.notify_all();
+    commits_.Pass([this, owner = std::move(owner), owner_revision, batch = std::move(batch), done = std::move(done)] {
+      inner_->Commit(owner, owner_revision, batch, done);
+    });
   }
   void Scan(std::string prefix, std::function<void(absl::StatusOr<std::vector<StoreRow>>)> done) override {
     ++calls_;
@@ -114,60 +149,15 @@ class GatedStore : public Store {
   // Those that take jobs over or read.
   int calls() const { return calls_; }
 
-  // As Hold and Open, for AcquireRows.
-  void HoldReads() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    reads_are_held_ = true;
-  }
-  size_t held_reads() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return held_reads_.size();
-  }
-  void OpenReads() {
-    std::vector<std::function<void()>> held;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      reads_are_held_ = false;
-      held.swap(held_reads_);
-    }
-    for (const auto& read : held) read();
-  }
-
-  void Hold() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    is_open_ = false;
-  }
-  void AwaitHeld(size_t count) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    arrived_.wait(lock, [&] { return held_.size() >= count; });
-  }
-  // Lets the oldest one through; the others stay.
-  void LetOneThrough() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    const std::function<void()> commit = std::move(held_.front());
-    held_.erase(held_.begin());
-    lock.unlock();
-    commit();
-  }
-  void Open() {
-    std::vector<std::function<void()>> held;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      is_open_ = true;
-      held.swap(held_);
-    }
-    for (const auto& commit : held) commit();
-  }
+  CallGate& commits() { return commits_; }
+  // Of AcquireRows.
+  CallGate& reads() { return reads_; }
 
  private:
   const std::unique_ptr<Store> inner_ = MakeMemoryStore();
   std::atomic<int> calls_{0};
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::vector<std::function<void()>> held_;
-  bool is_open_ = true;
-  std::vector<std::function<void()>> held_reads_;
-  bool reads_are_held_ = false;
+  CallGate commits_;
+  CallGate reads_;
 };
 
 // A loop over a gated memory store, and its outputs.

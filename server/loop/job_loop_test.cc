@@ -194,11 +194,11 @@ TEST_F(JobLoopTest, WhatMustBeDurableIsWrittenBeforeTheOutputsLeave) {
   const auto loop = MakeLoop();
   ASSERT_TRUE(loop->Push(kJob, JoinOf(1, 0, 1)).ok());
   ASSERT_TRUE(outputs_.NextReply().status.ok());
-  store_.Hold();
+  store_.commits().Hold();
   ASSERT_TRUE(loop->Push(kJob, StreamOf(1, 0)).ok());
-  store_.AwaitHeld(1);
+  store_.commits().AwaitHeld(1);
   EXPECT_TRUE(outputs_.IsEmpty()) << "the epoch is not durable yet";
-  store_.Open();
+  store_.commits().Open();
   AwaitEpoch();
   v1::JobRecord record;
   ASSERT_TRUE(record.ParseFromString(ScanAndWait(&store_, "job/default/train").value().at(0).value));
@@ -208,12 +208,12 @@ TEST_F(JobLoopTest, WhatMustBeDurableIsWrittenBeforeTheOutputsLeave) {
 TEST_F(JobLoopTest, OutputsOfLaterStepsQueueBehindACommitWhileStepsGoOn) {
   const auto loop = MakeLoop();
   Form(loop.get());
-  store_.Hold();
+  store_.commits().Hold();
   ASSERT_TRUE(loop->Push(kJob, LeaveOn(1)).ok());
   ASSERT_TRUE(loop->Push(kJob, JobInspected{9}).ok());
-  store_.AwaitHeld(1);
+  store_.commits().AwaitHeld(1);
   EXPECT_TRUE(outputs_.IsEmpty());
-  store_.Open();
+  store_.commits().Open();
   EXPECT_TRUE(AwaitClose(1).ok());
   const Reply reply = outputs_.NextReply();
   EXPECT_EQ(reply.call, 9u);
@@ -249,11 +249,11 @@ TEST_F(JobLoopTest, NoStepWaitsForTheCommitOfMeasurementsAndTheJobStaysUntilItHa
   ASSERT_TRUE(loop->Push(kJob, MessageReceived{1, MeasuredBeat()}).ok());
   ASSERT_TRUE(loop->Push(kJob, JobInspected{2}).ok());
   EXPECT_TRUE(outputs_.NextReply().status.ok());
-  store_.Hold();
+  store_.commits().Hold();
   // The end of the epoch: the job's record, and what was measured.
   ASSERT_TRUE(loop->Push(kJob, AbortRequested{3, "enough"}).ok());
-  store_.AwaitHeld(2);
-  store_.LetOneThrough();
+  store_.commits().AwaitHeld(2);
+  store_.commits().LetOneThrough();
   EXPECT_EQ(outputs_.NextReply().call, 3u);
   ASSERT_TRUE(loop->Push(kJob, JobInspected{4, HistoryAsked{0}}).ok());
   const Reply shown = outputs_.NextReply();
@@ -262,7 +262,7 @@ TEST_F(JobLoopTest, NoStepWaitsForTheCommitOfMeasurementsAndTheJobStaysUntilItHa
   ASSERT_TRUE(loop->Push(kJob, JobInspected{5}).ok());
   outputs_.NextReply();
   EXPECT_EQ(store_.calls(), reads) << "it was not dropped";
-  store_.Open();
+  store_.commits().Open();
   // Now it is, and read again when somebody asks.
   CallId call = 6;
   while (store_.calls() == reads) {

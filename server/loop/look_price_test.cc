@@ -83,6 +83,17 @@ class LookPriceTest : public JobLoopTest {
     return outputs_.NextReply().status;
   }
 
+  // Calls 100 and so on.
+  void LookAtNumbered(uint32_t count) {
+    for (uint32_t number = 0; number < count; ++number)
+      ASSERT_TRUE(loop_->Push(Numbered(number), JobInspected{100 + number}).ok());
+  }
+  // The loop has taken all that were pushed before, and answers none of them yet.
+  void AwaitTaken() {
+    ASSERT_TRUE(loop_->Push({kJob.tenant, "none"}, JobInspected{1}).ok());
+    EXPECT_EQ(outputs_.NextReply().call, 1u);
+  }
+
   // Pays for four readings.
   static constexpr int64_t kBurst = 4 << 20;
   std::unique_ptr<ByteLedger> small_;
@@ -145,18 +156,16 @@ TEST_F(LookPriceTest, RolesOfTheClusterPayNothingAndOneWhoJoinsMayOweMore) {
 TEST_F(LookPriceTest, ATenantHasTwoReadingsAtATimeAndAllThatWaitAreAnswered) {
   constexpr uint32_t kJobs = 6;
   RunNumbered(kJobs);
-  store_.HoldReads();
-  for (uint32_t number = 0; number < kJobs; ++number)
-    ASSERT_TRUE(loop_->Push(Numbered(number), JobInspected{100 + number}).ok());
+  store_.reads().Hold();
+  LookAtNumbered(kJobs);
   // Behind jobs that are read, and behind some that wait for that.
   for (const uint32_t number : {0u, 4u}) {
     ASSERT_TRUE(loop_->Push(Numbered(number), JoinOfNumbered(200 + number, number, 1)).ok());
     ASSERT_TRUE(loop_->Push(Numbered(number), JobInspected{300 + number}, {}, /*of_cluster=*/true).ok());
   }
-  ASSERT_TRUE(loop_->Push({kJob.tenant, "none"}, JobInspected{1}).ok());
-  EXPECT_EQ(outputs_.NextReply().call, 1u) << "all that were pushed before have been taken";
-  EXPECT_EQ(store_.held_reads(), ReadQueue::kMost);
-  store_.OpenReads();
+  AwaitTaken();
+  EXPECT_EQ(store_.reads().held(), ReadQueue::kMost);
+  store_.reads().Open();
   std::set<CallId> answered;
   while (answered.size() < kJobs + 4) {
     const Reply reply = outputs_.NextReply();
@@ -168,10 +177,9 @@ TEST_F(LookPriceTest, ATenantHasTwoReadingsAtATimeAndAllThatWaitAreAnswered) {
 TEST_F(LookPriceTest, ALoopThatStopsAnswersThoseWhoseReadingWaits) {
   constexpr uint32_t kJobs = 6;
   RunNumbered(kJobs);
-  store_.HoldReads();
-  for (uint32_t number = 0; number < kJobs; ++number)
-    ASSERT_TRUE(loop_->Push(Numbered(number), JobInspected{100 + number}).ok());
-  std::thread opener([this] { store_.OpenReads(); });
+  store_.reads().Hold();
+  LookAtNumbered(kJobs);
+  std::thread opener([this] { store_.reads().Open(); });
   loop_->Stop();
   opener.join();
   for (uint32_t number = 0; number < kJobs; ++number) EXPECT_TRUE(outputs_.NextReply().status.ok());
@@ -180,16 +188,13 @@ TEST_F(LookPriceTest, ALoopThatStopsAnswersThoseWhoseReadingWaits) {
 TEST_F(LookPriceTest, WhereTheOthersHaveTakenTheTenantsPaceLooksThatWaitAreRefused) {
   constexpr uint32_t kJobs = 4;
   RunNumbered(kJobs);
-  store_.HoldReads();
-  for (uint32_t number = 0; number < kJobs; ++number)
-    ASSERT_TRUE(loop_->Push(Numbered(number), JobInspected{100 + number}).ok());
-  ASSERT_TRUE(loop_->Push({kJob.tenant, "none"}, JobInspected{1}).ok());
-  EXPECT_EQ(outputs_.NextReply().call, 1u);
+  store_.reads().Hold();
+  LookAtNumbered(kJobs);
+  AwaitTaken();
   small_->ReadsOf(kJob.tenant)->Take(2 * kBurst, SteadyNow());
   ASSERT_TRUE(loop_->Push(Numbered(3), JobInspected{2}, {}, /*of_cluster=*/true).ok());
-  ASSERT_TRUE(loop_->Push({kJob.tenant, "none"}, JobInspected{1}).ok());
-  EXPECT_EQ(outputs_.NextReply().call, 1u);
-  store_.OpenReads();
+  AwaitTaken();
+  store_.reads().Open();
   std::map<CallId, bool> answers;
   while (answers.size() < kJobs + 1) {
     const Reply reply = outputs_.NextReply();
@@ -203,15 +208,14 @@ TEST_F(LookPriceTest, WhereTheOthersHaveTakenTheTenantsPaceLooksThatWaitAreRefus
 TEST_F(LookPriceTest, SearchesThatWaitToBeReadAreRefusedWhereTheOthersHaveTakenTheirPart) {
   constexpr uint32_t kJobs = 4;
   RunNumbered(kJobs);
-  store_.HoldReads();
+  store_.reads().Hold();
   for (uint32_t number = 0; number < kJobs; ++number)
     ASSERT_TRUE(loop_->Push(Numbered(number), FindCheckpointRequested{100 + number, {}}).ok());
   ASSERT_TRUE(loop_->Push(Numbered(3), JoinOfNumbered(2, 3, 1)).ok());
-  ASSERT_TRUE(loop_->Push({kJob.tenant, "none"}, JobInspected{1}).ok());
-  EXPECT_EQ(outputs_.NextReply().call, 1u);
+  AwaitTaken();
   // The burst, and more than half of another one.
   small_->ReadsOf(kJob.tenant)->Take(kBurst / 4 * 7, SteadyNow());
-  store_.OpenReads();
+  store_.reads().Open();
   std::map<CallId, absl::StatusCode> answers;
   while (answers.size() < kJobs + 1) {
     const Reply reply = outputs_.NextReply();

@@ -229,12 +229,9 @@ absl::StatusOr<v1::CommitCheckpointResponse> CheckpointGate::Commit(const v1::Co
 
 void CheckpointGate::ForgetOldest(Writes* writes) {
   auto oldest = by_commit_.begin();
-  for (size_t left = kMostSpared; oldest != by_commit_.end() && IsOnlyOne(oldest->second); ++oldest) {
-    if (--left > 0) continue;
-    oldest = by_commit_.end();
-    break;
-  }
-  if (oldest == by_commit_.end()) oldest = by_commit_.begin();
+  size_t left = kMostSpared;
+  for (; left > 0 && oldest != by_commit_.end() && IsOnlyOne(oldest->second); --left) ++oldest;
+  if (left == 0 || oldest == by_commit_.end()) oldest = by_commit_.begin();
   Forget(NameAndStep(oldest->second), writes);
 }
 

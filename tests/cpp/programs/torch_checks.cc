@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/cpp/programs/require.h"
+
 namespace {
 
 using farandole::Call;
@@ -17,14 +19,6 @@ using farandole::ExitOnError;
 using farandole::Job;
 using farandole::ReduceOp;
 using farandole::StatusCode;
-
-void Require(bool holds, const char* what, int line) {
-  if (holds) return;
-  std::printf("line %d: %s does not hold\n", line, what);
-  std::fflush(stdout);
-  std::exit(1);
-}
-#define REQUIRE(condition) Require((condition), #condition, __LINE__)
 
 const std::vector<at::ScalarType> kTypes = {at::kByte,   at::kChar,   at::kShort,         at::kInt,
                                             at::kLong,   at::kHalf,   at::kBFloat16,      at::kFloat,

@@ -22,6 +22,8 @@
 #include <string>
 #include <utility>
 
+#include "tests/cpp/programs/require.h"
+
 namespace {
 
 using farandole::ExitOnError;
@@ -31,14 +33,6 @@ using farandole::StatusCode;
 namespace elastic = farandole::elastic;
 
 constexpr int64_t kSteps = 4;
-
-void Require(bool holds, const char* what, int line) {
-  if (holds) return;
-  std::printf("line %d: %s does not hold\n", line, what);
-  std::fflush(stdout);
-  std::exit(1);
-}
-#define REQUIRE(condition) Require((condition), #condition, __LINE__)
 
 // The state that all ranks share.
 struct Progress {

@@ -79,28 +79,28 @@ def a_restored_optimizer_makes_the_same_updates_again(kind: str, way: str) -> No
         numpy.testing.assert_array_equal(ends[1][name], value)
 
 
-@check.each(*ROWS)
-def a_newcomers_optimizer_goes_on_as_the_others(kind: str, way: str) -> None:
-    devices, options = WAYS[way]
-    replica = Replica(kind, devices, **options)
+def goes_on_as_the_others(replica: Replica) -> None:
+    """Of rank 0, which has trained before, the others get the state."""
     if hvd.rank() == 0:
         replica.train(3)
     state = hvd.elastic.MxnetState(replica.net.collect_params(), replica.trainer, step=0)
     state.sync()
     replica.train(4)
     assert_equal_on_all_ranks(replica.parameters())
+
+
+@check.each(*ROWS)
+def a_newcomers_optimizer_goes_on_as_the_others(kind: str, way: str) -> None:
+    devices, options = WAYS[way]
+    replica = Replica(kind, devices, **options)
+    goes_on_as_the_others(replica)
 
 
 @check
 def counts_follow_the_optimizer_to_another_device() -> None:
     """Of a rank's own: MXNet counts updates by the number of the device."""
     replica = Replica("adam", [mx.cpu(hvd.rank())], kvstore=None)
-    if hvd.rank() == 0:
-        replica.train(3)
-    state = hvd.elastic.MxnetState(replica.net.collect_params(), replica.trainer, step=0)
-    state.sync()
-    replica.train(4)
-    assert_equal_on_all_ranks(replica.parameters())
+    goes_on_as_the_others(replica)
 
 
 @check

@@ -16,14 +16,15 @@ namespace {
 std::atomic<int64_t> allocations{0};
 }  // namespace
 
-// This program's own; the worker library, which is in a scope of its own, has others.
-void* operator new(size_t bytes) {
+// This program's own; the worker library, which is in a scope of its own, has others. GCC must not inline one of a pair
+// without the other: it would then warn that free() does not match operator new.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   allocations.fetch_add(1);
   if (void* const made = malloc(bytes); made != nullptr) return made;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { free(memory); }
-void operator delete(void* memory, size_t) noexcept { free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { free(memory); }
 
 namespace farandole {
 namespace {

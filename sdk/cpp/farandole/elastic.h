@@ -48,26 +48,27 @@ class State {
         std::is_trivially_copyable_v<T>,
         "a value of the state is trivially copyable, a std::vector of such, or a std::string; for others give "
         "Track() two functions");
-    Track([value] { return std::string(reinterpret_cast<const char*>(value), sizeof(T)); },
-          [value](const std::string& bytes) { std::memcpy(value, bytes.data(), sizeof(T)); });
+    Add({[value] { return std::string(reinterpret_cast<const char*>(value), sizeof(T)); },
+         [value](const std::string& bytes) { std::memcpy(value, bytes.data(), sizeof(T)); },
+         [](size_t bytes) { return bytes == sizeof(T); }});
   }
   template <typename T>
   void Track(std::vector<T>* values) {
     static_assert(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>,
                   "the elements of a vector of the state are copied by bytes");
-    Track([values] { return std::string(reinterpret_cast<const char*>(values->data()), values->size() * sizeof(T)); },
-          [values](const std::string& bytes) {
-            values->resize(bytes.size() / sizeof(T));
-            if (!bytes.empty()) std::memcpy(values->data(), bytes.data(), bytes.size());
-          });
+    Add({[values] { return std::string(reinterpret_cast<const char*>(values->data()), values->size() * sizeof(T)); },
+         [values](const std::string& bytes) {
+           values->resize(bytes.size() / sizeof(T));
+           if (!bytes.empty()) std::memcpy(values->data(), bytes.data(), bytes.size());
+         },
+         [](size_t bytes) { return bytes % sizeof(T) == 0; }});
   }
   void Track(std::string* text) {
     Track([text] { return *text; }, [text](const std::string& bytes) { *text = bytes; });
   }
-  // Any other value: how its bytes are made, and how it is made of them.
+  // Any other value: how its bytes are made, and how it is made of them. Each overload saves its value as it is.
   void Track(std::function<std::string()> save, std::function<void(const std::string&)> restore) {
-    values_.push_back({std::move(save), std::move(restore)});
-    Save();
+    Add({std::move(save), std::move(restore), [](size_t) { return true; }});
   }
   // Has a function called in each further epoch, before the state is shared: for values that depend on rank() and
   // size().
@@ -89,7 +90,8 @@ class State {
   void Save() { saved_ = Pack(); }
   void Restore() { static_cast<void>(Unpack(saved_)); }
   // Gives the state of the most advanced rank, which has the most commits and is the lowest of equals, to all, which
-  // then have saved it. Collective.
+  // then have saved it. Collective. DATA_LOSS: it does not prove that a worker of this epoch has sent it; nothing was
+  // changed.
   Status Sync();
 
  private:
@@ -99,12 +101,19 @@ class State {
   struct Value {
     std::function<std::string()> save;
     std::function<void(const std::string&)> restore;
+    // Whether it can be restored from so many bytes.
+    bool (*fits)(size_t bytes);
   };
   // As in Python's farandole.elastic, with which names, types and numbers agree.
   static constexpr int64_t kMostRanks = 1 << 16;
   static constexpr int64_t kAdded = 2;
   static constexpr int64_t kRemoved = 1;
+  static constexpr int64_t kProofBytes = 32;
 
+  void Add(Value value) {
+    Append(value, &saved_);
+    values_.push_back(std::move(value));
+  }
   // Begins a further epoch.
   void Reset() {
     for (const std::function<void()>& reset : resets_) reset();
@@ -115,18 +124,21 @@ class State {
     if (Status status = AgreeOnMost("farandole.elastic.sync", wants); !status.ok()) return status;
     return wants[0] == 1;
   }
-  // All values, each after the number of its bytes.
+  // A value as it is, after the number of its bytes.
+  static void Append(const Value& value, std::string* packed) {
+    const std::string bytes = value.save();
+    const auto size = static_cast<uint64_t>(bytes.size());
+    packed->append(reinterpret_cast<const char*>(&size), sizeof(size)).append(bytes);
+  }
   std::string Pack() const {
     std::string packed;
-    for (const Value& value : values_) {
-      const std::string bytes = value.save();
-      const auto size = static_cast<uint64_t>(bytes.size());
-      packed.append(reinterpret_cast<const char*>(&size), sizeof(size)).append(bytes);
-    }
+    for (const Value& value : values_) Append(value, &packed);
     return packed;
   }
   // INVALID_ARGUMENT: they are of a program that tracks other values; nothing was changed.
   Status Unpack(const std::string& packed);
+  // Has the root prove what it has packed to the others. Collective.
+  Status Prove(const std::string& packed, int64_t advanced, int root);
   template <size_t kCount>
   Status AgreeOnMost(const char* name, int64_t (&values)[kCount]) {
     return job_->AllreduceInPlace(values, Call(name).With(ReduceOp::kMax));
@@ -216,8 +228,30 @@ inline Status State::Unpack(const std::string& packed) {
                                                     " values, and rank " + std::to_string(job_->rank()) + " tracks " +
                                                     std::to_string(values_.size()));
   }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (values_[i].fits(parts[i].size())) continue;
+    return Status(StatusCode::kInvalidArgument, "value " + std::to_string(i + 1) +
+                                                    " of the state that the ranks share has " +
+                                                    std::to_string(parts[i].size()) + " bytes, and rank " +
+                                                    std::to_string(job_->rank()) + " tracks another type there");
+  }
   for (size_t i = 0; i < parts.size(); ++i) values_[i].restore(parts[i]);
   return Status();
+}
+
+// The proof is short: it travels with what orders the collectives, which nobody can change.
+inline Status State::Prove(const std::string& packed, int64_t advanced, int root) {
+  const std::string label = "elastic::State " + std::to_string(advanced);
+  uint8_t made[kProofBytes] = {};
+  const int code = job_->functions().prove(label.c_str(), packed.data(), static_cast<int64_t>(packed.size()), made);
+  if (code != FARANDOLE_OK) return StatusOf(job_->functions(), code);
+  uint8_t sent[kProofBytes];
+  std::memcpy(sent, made, sizeof(sent));
+  if (Status status = job_->BroadcastInPlace(sent, root, "farandole.elastic.proof"); !status.ok()) return status;
+  if (std::memcmp(sent, made, sizeof(sent)) == 0) return Status();
+  return Status(StatusCode::kDataLoss, "the state of rank " + std::to_string(root) +
+                                           " was changed on its way over the network, and is not restored: it does not "
+                                           "prove that a worker of this epoch has sent it");
 }
 
 inline Status State::Sync() {
@@ -226,6 +260,7 @@ inline Status State::Sync() {
   const auto root = static_cast<int>(kMostRanks - 1 - most[0] % kMostRanks);
   std::string packed = root == job_->rank() ? Pack() : std::string();
   if (Status status = job_->BroadcastBytes(&packed, root, "farandole.elastic.state"); !status.ok()) return status;
+  if (Status status = Prove(packed, most[0], root); !status.ok()) return status;
   if (root != job_->rank()) {
     if (Status status = Unpack(packed); !status.ok()) return status;
   }

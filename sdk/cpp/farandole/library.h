@@ -23,7 +23,7 @@
   X(arena_address) X(arena_release) X(poll) X(wait) X(finish) X(result) X(copy_result) X(release)                  \
   X(checkpoint_begin) X(checkpoint_commit) X(checkpoint_fail) X(checkpoint_abandon) X(checkpoint_find)             \
   X(start_timeline) X(stop_timeline) X(read_counters) X(client_open) X(client_close) X(client_call) X(log)         \
-  X(checkpoint_requested) X(section_begin) X(section_end)
+  X(checkpoint_requested) X(section_begin) X(section_end) X(prove)
 // clang-format on
 
 namespace farandole {

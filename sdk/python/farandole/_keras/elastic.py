@@ -38,8 +38,11 @@ class KerasState(ObjectState):
         models.bring_back(self.model)
         return [*self.model.weights, *models.variables_of(self.optimizer)]
 
+    def _saved_variables(self) -> List[Any]:
+        return [*self._variables(), *models.own_variables(self.model)]
+
     def _save_variables(self) -> None:
-        self._values = [numpy.array(variable.numpy()) for variable in self._variables()]
+        self._values = [numpy.array(variable.numpy()) for variable in self._saved_variables()]
 
     def save(self) -> None:
         self._save_variables()
@@ -47,7 +50,7 @@ class KerasState(ObjectState):
 
     def restore(self) -> None:
         models.give_up(self.model)
-        for variable, value in zip(self._variables(), self._values):
+        for variable, value in zip(self._saved_variables(), self._values):
             variable.assign(value)
         super().restore()
 

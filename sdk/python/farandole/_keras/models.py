@@ -26,6 +26,12 @@ def variables_of(optimizer: Any) -> List[Any]:
     return list(found() if callable(found) else found)
 
 
+def own_variables(model: Any) -> List[Any]:
+    """What a model has besides its weights, and each rank for itself: with Keras 3 the states of its random layers."""
+    weights = {id(variable) for variable in model.weights}
+    return [variable for variable in model.variables if id(variable) not in weights]
+
+
 def is_built(model: Any) -> bool:
     """Whether the model's variables are there."""
     return bool(model.built)

@@ -1,7 +1,9 @@
 package tests
 
 import (
+	"bytes"
 	"context"
+	"encoding/gob"
 	"errors"
 	"runtime"
 
@@ -27,6 +29,26 @@ var epochChecks = []check{
 		own := errors.New("its own")
 		err := farandole.RunElastic(r.ctx, r.job, farandole.Variables(&step), func(context.Context, *farandole.Loop) error { return own })
 		requireThat(errors.Is(err, own), "the error is %v", err)
+	}},
+	{"a state that was changed between hosts is not decoded", func(r *rank) {
+		var content bytes.Buffer
+		r.require(gob.NewEncoder(&content).Encode(map[string]int{"a": 6}))
+		if r.job.Rank() == 0 {
+			// In the place of somebody between the hosts, who does not know the epoch's secret.
+			r.require(farandole.BroadcastInPlace(r.ctx, r.job, []int64{int64(content.Len())}, 0))
+			r.require(farandole.BroadcastInPlace(r.ctx, r.job, content.Bytes(), 0))
+			r.require(farandole.BroadcastInPlace(r.ctx, r.job, make([]byte, 32), 0))
+			return
+		}
+		step := map[string]int{"a": 5}
+		err := farandole.Variables(&step).Sync(r.ctx, r.job, 0)
+		if r.job.LocalSize() == r.job.Size() {
+			r.require(err) // on one host nothing crosses a network
+			requireThat(step["a"] == 6, "the state is %v", step)
+			return
+		}
+		requireError(err, farandole.ErrCorrupt, "the state of rank 0 was changed on its way")
+		requireThat(step["a"] == 5, "the state is %v", step)
 	}},
 	{"shutdown ends what is pending and leaves no goroutine", func(r *rank) {
 		before := runtime.NumGoroutine()

@@ -20,7 +20,7 @@ extern int64_t farandoleGoStacks(char* text, int64_t bytes);
   X(scatter) X(poll) X(wait) X(wait_for_completion) X(finish) X(result) X(copy_result) X(release)          \
   X(checkpoint_begin) X(checkpoint_commit) X(checkpoint_fail) X(checkpoint_abandon) X(checkpoint_find)     \
   X(checkpoint_requested) X(start_timeline) X(stop_timeline) X(log) X(read_counters)              \
-  X(section_begin) X(section_end) X(set_stack_source) X(is_initialized)
+  X(section_begin) X(section_end) X(set_stack_source) X(is_initialized) X(prove)
 /* clang-format on */
 
 #define FUNCTION(name) __typeof__(&farandole_##name) name;
@@ -148,6 +148,10 @@ farandole_go_outcome farandole_go_change_wanted(farandole_change* change) {
 
 farandole_go_outcome farandole_go_depart(int64_t grace_ms, const char* reason) {
   return of_code(table.depart(grace_ms, reason));
+}
+
+farandole_go_outcome farandole_go_prove(const char* label, const void* bytes, int64_t size, void* proof) {
+  return of_code(table.prove(label, bytes, size, proof));
 }
 
 /* A name that ends in NUL, on the stack where it is short. */

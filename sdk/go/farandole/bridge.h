@@ -74,6 +74,7 @@ farandole_go_outcome farandole_go_epoch_ended(void);
 /* The sentence is that of the change where the code is OK. */
 farandole_go_outcome farandole_go_change_wanted(farandole_change* change);
 farandole_go_outcome farandole_go_depart(int64_t grace_ms, const char* reason);
+farandole_go_outcome farandole_go_prove(const char* label, const void* bytes, int64_t size, void* proof);
 
 /* Submissions. Where `wait_ms` is not 0 the call waits: the code is then FARANDOLE_OK with the value 0, or that of the
  * error, or FARANDOLE_STILL_PENDING with the handle as the value. With 0 the handle is the value. */

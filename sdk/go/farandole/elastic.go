@@ -208,6 +208,17 @@ func (j *Job) Depart(grace time.Duration, reason string) error {
 	return j.call(func() C.farandole_go_outcome { return C.farandole_go_depart(C.int64_t(grace.Milliseconds()), text) })
 }
 
+// prove gives 32 bytes that only workers of this epoch can make of the label and the content. All 0 on one host.
+func (j *Job) prove(label string, content []byte) ([]byte, error) {
+	proof := make([]byte, 32)
+	text := C.CString(label)
+	defer C.free(unsafe.Pointer(text))
+	bytes, size := unsafe.Pointer(unsafe.SliceData(content)), C.int64_t(len(content))
+	return proof, j.call(func() C.farandole_go_outcome {
+		return C.farandole_go_prove(text, bytes, size, unsafe.Pointer(&proof[0]))
+	})
+}
+
 // departOnSignal has the first SIGTERM drain this rank, and the second end the process, until the function that it gives
 // is called.
 func (l *Loop) departOnSignal(grace time.Duration) func() {

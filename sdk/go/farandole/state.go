@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+
+	"farandole.dev/go/internal/fault"
 )
 
 // State is what all ranks of an elastic job share and a newcomer needs. RunElastic calls it from one goroutine.
@@ -177,8 +179,21 @@ func (e *encoded) sync(ctx context.Context, job *Job, root int) error {
 		return err
 	}
 	sent := &tensor[uint8]{data: &content}
-	if err := sent.sync(ctx, job, root); err != nil || job.Rank() == root {
+	if err := sent.sync(ctx, job, root); err != nil {
 		return err
+	}
+	// The proof is short: it travels with what orders the collectives, which nobody can change.
+	made, err := job.prove(fmt.Sprintf("go state %T of rank %d", e.pointer, root), content)
+	if err != nil {
+		return err
+	}
+	proof := slices.Clone(made)
+	if err := BroadcastInPlace(ctx, job, proof, root); err != nil || job.Rank() == root {
+		return err
+	}
+	if !bytes.Equal(proof, made) {
+		return fault.New(fault.DataLoss, fmt.Sprintf("the state of rank %d was changed on its way over the network, and is "+
+			"not decoded: it does not prove that a worker of this epoch has sent it", root))
 	}
 	return e.decode(content)
 }

@@ -7,6 +7,8 @@ import multiprocessing
 import pickle
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from multiprocessing import AuthenticationError
@@ -160,6 +162,41 @@ def test_silent_peers_hold_few_threads_and_keep_no_worker_out(
     assert threading.active_count() - before <= _run_peers.MOST_SERVED + 8
     for peer in silent:
         peer.close()
+
+
+# A driver with few descriptors, of which some are in use. It tells where it is, and its outcomes when its input ends.
+FEW_DESCRIPTORS = """
+import os, resource, sys
+from farandole import _run_peers
+from farandole._run_exchange import Exchange
+_run_peers.PATIENCE_SECONDS = 0.2
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]),) * 2)
+in_use = [os.dup(0) for _ in range(int(sys.argv[2]))]
+with Exchange(None, has_other_hosts=True) as exchange:
+    print(exchange.address, exchange.key.hex(), flush=True)
+    sys.stdin.read()
+    print(exchange.outcomes(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("descriptors, in_use", ((64, 0), (80, 40)))
+def test_silent_peers_take_not_all_descriptors(descriptors: int, in_use: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [sys.executable, "-c", FEW_DESCRIPTORS, str(descriptors), str(in_use)]
+    with contextlib.ExitStack() as stack:
+        driver = stack.enter_context(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
+        stack.callback(driver.kill)
+        assert driver.stdout is not None
+        port, key = driver.stdout.readline().split()
+        for _ in range(150):
+            stack.enter_context(socket.create_connection(("127.0.0.1", int(port))))
+        at(monkeypatch, int(port), bytes.fromhex(key))
+        threads = stack.enter_context(concurrent.futures.ThreadPoolExecutor())
+        stack.callback(driver.kill)  # ends the thread
+        threads.submit(deliver, Result(0, "value")).result(20)
+        told, _ = driver.communicate()
+    assert told == f"{[Result(0, 'value')]}\n"
 
 
 def test_a_silent_peer_is_left_after_a_while(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +397,8 @@ def test_messages_of_an_earlier_connection_are_refused(exchange: Exchange, monke
         at(monkeypatch, stranger.port, exchange.key)
         end, peer = stranger.worker(fetch)
         for message in calls:
-            send(peer, message)
+            with contextlib.suppress(OSError):
+                send(peer, message)
         assert_refuses(end)
 
 

@@ -121,9 +121,9 @@ class ComputeService:
         while True:
             try:
                 connection, peer = self._listener.accept()
-            except OSError:
+            except OSError as error:
                 # A peer that has gone already; or no descriptor is left, until some peers have gone.
-                if self._is_over.wait(0.05):
+                if not self._newcomers.refused(error) and self._is_over.wait(0.05):
                     return
                 continue
             if self._is_over.is_set():

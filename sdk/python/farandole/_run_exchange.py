@@ -197,9 +197,10 @@ class Exchange:
         while True:
             try:
                 connection = self._listener.accept()
-            except OSError:
+            except OSError as error:
                 # A peer that has gone already; or no descriptor is left, until some peers have gone.
-                self._over.wait(0.05)
+                if not self._newcomers.refused(error):
+                    self._over.wait(0.05)
                 continue
             if self._over.is_set():
                 connection.close()

@@ -3,7 +3,9 @@ served at a time, and for how long, so that strangers on the port keep no worker
 
 import collections
 import contextlib
-import os
+import errno
+import math
+import resource
 import socket
 import threading
 import time
@@ -12,11 +14,11 @@ from typing import Any, Callable, Counter, List, Union
 
 # A peer has so long, from when it is served, until it has proved that it knows the secret.
 PROOF_SECONDS = 10.0
-# So many are served at a time before they have.
+# So many are served at a time before they have, or a quarter of the process's descriptors, if that is less.
 MOST_SERVED = 64
 # One that is served for longer than this gives its place to the next.
 PATIENCE_SECONDS = 1.0
-# So many wait for a place.
+# So many wait for a place, or a quarter of the descriptors.
 MOST_WAITING = 1024
 
 AnyConnection = Union[Connection, socket.socket]
@@ -31,14 +33,25 @@ class _Peer:
 
     def end(self) -> None:
         """Its thread finds that the connection has ended."""
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.connection.fileno())) as peer:
-            peer.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            # No descriptor of its own: there may be none left.
+            peer = socket.socket(fileno=self.connection.fileno())
+            try:
+                peer.shutdown(socket.SHUT_RDWR)
+            finally:
+                peer.detach()
 
 
 def _crowd(peers: List[_Peer]) -> str:
     """The address that has most of them."""
-    ((address, _),) = collections.Counter(peer.address for peer in peers).most_common(1)
-    return address
+    counts = collections.Counter(peer.address for peer in peers)
+    # Counter.most_common() reads a module's file at its first call, for which there may be no descriptor.
+    return max(counts, key=lambda address: counts[address])
+
+
+def _quarter_of_descriptors() -> float:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return math.inf if soft == resource.RLIM_INFINITY else max(1, soft // 4)
 
 
 class Newcomers:
@@ -48,6 +61,8 @@ class Newcomers:
     def __init__(self, prove: Callable[[Any], Any], serve: Callable[[Any], None]) -> None:
         self._prove = prove
         self._serve = serve
+        self._most_served = min(MOST_SERVED, _quarter_of_descriptors())
+        self._most_waiting = min(MOST_WAITING, _quarter_of_descriptors())
         self._changed = threading.Condition()
         self._is_over = False
         # Those that have not proved it yet, the oldest first.
@@ -63,9 +78,17 @@ class Newcomers:
         """Takes a connection over, which `address` has made."""
         with self._changed:
             self._waiting.append(_Peer(connection, address))
-            if len(self._waiting) > MOST_WAITING:
-                self._take_waiting(_crowd(self._waiting)).connection.close()
+            if len(self._waiting) > self._most_waiting:
+                self._drop_waiting()
             self._changed.notify()
+
+    def refused(self, error: OSError) -> bool:
+        """After an accept() that has failed: whether there may be a descriptor for another one now."""
+        with self._changed:
+            has_place = error.errno in (errno.EMFILE, errno.ENFILE) and bool(self._waiting)
+            if has_place:
+                self._drop_waiting()
+        return has_place
 
     def stop(self) -> None:
         """Ends the connections of those that have not proved that they know the secret."""
@@ -94,7 +117,7 @@ class Newcomers:
         return next(peer for peer in self._served if peer.address == crowd)
 
     def _make_place(self, now: float) -> bool:
-        if len(self._served) < MOST_SERVED:
+        if len(self._served) < self._most_served:
             return True
         oldest = self._oldest_of_crowd()
         if oldest.since + PATIENCE_SECONDS > now:
@@ -102,6 +125,9 @@ class Newcomers:
         self._served.remove(oldest)
         oldest.end()
         return True
+
+    def _drop_waiting(self) -> None:
+        self._take_waiting(_crowd(self._waiting)).connection.close()
 
     def _take_waiting(self, address: str) -> _Peer:
         peer = next(peer for peer in self._waiting if peer.address == address)

@@ -302,6 +302,44 @@ def all_ranks_leave_out_the_same_steps() -> None:
     expect_error(ValueError, lambda: wrong.fit(*own(0), verbose=0, callbacks=callbacks), "LossScaleOptimizer")
 
 
+def loss_scaled(inner: Any, scale: float) -> Any:
+    kind = keras.mixed_precision.LossScaleOptimizer if IS_LEGACY else keras.optimizers.LossScaleOptimizer
+    return kind(inner, initial_scale=scale)
+
+
+@check
+def all_ranks_leave_out_a_step_whose_local_gradient_overflows() -> None:
+    inputs = keras.Input((4,))
+    local = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")
+    shared = keras.layers.Dense(1, kernel_initializer="zeros")
+    found = keras.layers.add([local(inputs), shared(keras.layers.Activation("tanh")(inputs))])
+    optimizer = hvd.PartialDistributedOptimizer(loss_scaled(keras.optimizers.SGD(0.1), 4.0), local_layers=local)
+    net = compiled(keras.Model(inputs, found), optimizer)
+
+    def state_of_all(value: float) -> Any:
+        rows = numpy.full([ROWS, 4], value, numpy.float32)
+        net.fit(rows, numpy.full([ROWS, 1], 10.0), batch_size=ROWS, verbose=0)
+        scale = optimizer.loss_scale if IS_LEGACY else optimizer.dynamic_scale
+        return hvd.allgather_object([float(numpy.asarray(scale)), shared.get_weights()[0][0, 0]])
+
+    # The gradient of the local kernel is the sum of products with the inputs.
+    assert state_of_all(3e38 if hvd.rank() == 0 else 1.0) == [[2.0, 0.0]] * hvd.size()
+    later = state_of_all(1.0)
+    assert later == later[:1] * hvd.size() and later[0][0] == 2.0 and later[0][1] > 0, later
+
+
+@check
+def one_norm_of_local_and_shared_gradients_is_refused() -> None:
+    """By it each rank would clip the shared ones differently."""
+    layers = model().layers
+    for optimizer in (keras.optimizers.SGD(0.1, global_clipnorm=1.0), loss_scaled(keras.optimizers.SGD(0.1), 4.0)):
+        getattr(optimizer, "inner_optimizer", optimizer).global_clipnorm = 1.0
+        kept = lambda: hvd.PartialDistributedOptimizer(optimizer, local_layers=layers[0])
+        expect_error(ValueError, kept, "global_clipnorm", "clipnorm=")
+        registered = hvd.PartialDistributedOptimizer(optimizer).register_local_var
+        expect_error(ValueError, lambda: registered(layers[0].trainable_variables[0]), "global_clipnorm")
+
+
 @check
 def wrong_arguments_are_named() -> None:
     expect_error(ValueError, lambda: hvd.DistributedOptimizer("sgd"), "keras.optimizers.get('sgd')")

@@ -6,6 +6,7 @@ from typing import Any, Dict, List
 import farandole.tensorflow as hvd
 import numpy
 import tensorflow as tf
+from farandole.tensorflow.gradient_exchange import GradientExchange
 from harness import Checks, expect_error
 
 from tensorflow_checks.passes import without_v2_behavior
@@ -112,6 +113,20 @@ def local_gradients_are_scaled_unless_told_otherwise(what: str) -> None:
         numpy.testing.assert_allclose(
             numpy.ravel([each.numpy() for each in found]), [mean * passes, own * passes], rtol=1e-6
         )
+
+
+@check.each("dense", "rows")
+def a_local_gradient_that_is_not_finite_is_told_to_all(way: str) -> None:
+    """By a shared one, also where that has no rows. Where the loss is scaled, all ranks leave out the step then."""
+    shared, local = tf.Variable([[0.0], [0.0]]), tf.Variable([0.0])
+    exchange = GradientExchange()
+    exchange.register_local([local])
+    mine = tf.IndexedSlices(tf.zeros([0, 1]), tf.zeros([0], tf.int64), [2, 1]) if way == "rows" else tf.zeros([2, 1])
+    for skips, value, is_finite in ((True, 1.0, True), (False, numpy.inf, True), (True, numpy.inf, False)):
+        exchange.skips_together = skips
+        own = tf.constant([value if hvd.rank() == 0 else 1.0])
+        reduced = tf.convert_to_tensor(exchange.reduce([mine, own], [shared, local])[0])
+        assert numpy.isfinite(reduced.numpy()).all() == is_finite, reduced
 
 
 @check

@@ -17,6 +17,10 @@ class Exchange(Protocol):
     def register_local(self, variables: Iterable[Any]) -> None:
         """Variables that each rank has for itself: their gradients are not reduced."""
 
+    def skip_together(self) -> None:
+        """The optimizer leaves out a step where a gradient is not finite: all ranks are to do so, also where it is that of a
+        local variable."""
+
     def run(
         self,
         optimizer: Any,
@@ -42,8 +46,11 @@ class Exchange(Protocol):
 class Wrapping:
     """The attributes that an optimizer of a derived class has besides its own."""
 
-    def __init__(self, base: Any, exchange: Exchange) -> None:
+    def __init__(self, optimizer: Any, base: Any, exchange: Exchange) -> None:
         self.base = base
+        # tf-keras's loss scale may be one that stays, with which all steps are made.
+        if hasattr(optimizer, "inner_optimizer") and getattr(optimizer, "dynamic", True):
+            exchange.skip_together()
         self.exchange = exchange
         self.order = Order()
         self.local_layers: List[Any] = []
@@ -109,24 +116,36 @@ def derive(optimizer: Any, exchange: Exchange, methods: Dict[str, Any]) -> Any:
     base = type(optimizer)
     made = made_anew(optimizer, _class_for(base, methods), methods)
     # Not of those attributes that Keras keeps track of and saves.
-    object.__setattr__(made, "_farandole", Wrapping(base, exchange))
+    object.__setattr__(made, "_farandole", Wrapping(made, base, exchange))
     return made
 
 
 def adopt(optimizer: Any, exchange: Exchange, methods: Dict[str, Any]) -> None:
     """Makes the optimizer itself a distributed one: its variables stay."""
     base = type(optimizer)
-    object.__setattr__(optimizer, "_farandole", Wrapping(base, exchange))
+    object.__setattr__(optimizer, "_farandole", Wrapping(optimizer, base, exchange))
     object.__setattr__(optimizer, "__class__", _class_for(base, methods))
 
 
 def set_local_layers(optimizer: Any, layers: Any) -> None:
-    """Keeps the gradients of these layers, built or not, each rank's own."""
+    """Keeps the gradients of these layers, built or not, each rank's own. ValueError: the optimizer cannot."""
     _wrapping(optimizer).local_layers = [layers] if hasattr(layers, "trainable_variables") else list(layers or [])
+    if _wrapping(optimizer).local_layers:
+        _refuse_global_norm(optimizer)
+
+
+def _refuse_global_norm(optimizer: Any) -> None:
+    inner = getattr(optimizer, "inner_optimizer", None) or optimizer
+    if getattr(inner, "global_clipnorm", None) is not None:
+        raise ValueError(
+            f"the optimizer {inner.name!r} has a global_clipnorm, and local variables: their gradients would be in the norm, by "
+            "which each rank would clip the gradients of the others differently; use clipnorm= or clipvalue="
+        )
 
 
 def _register_local_var(self: Any, variable: Any) -> None:
-    """The gradient of this variable stays this rank's own."""
+    """The gradient of this variable stays this rank's own. ValueError: the optimizer has a global_clipnorm."""
+    _refuse_global_norm(self)
     _wrapping(self).exchange.register_local([variable])
 
 

@@ -95,12 +95,17 @@ class ArrayExchange:
         self.terms = terms
         self.sums = LocalSums(terms)
         self._local: Dict[int, Any] = {}
+        self._skips_together = False
         self._presence = Presence(terms.process_set)
 
     def register_local(self, variables: Iterable[Any]) -> None:
         """Variables that each rank has for itself."""
         # As values, so that no other variable gets their ids.
         self._local.update((id(variable), variable) for variable in variables)
+
+    def skip_together(self) -> None:
+        """See derived.Exchange."""
+        self._skips_together = True
 
     def split(self, gradients: Sequence[Any], variables: Sequence[Any]) -> Tuple[List[int], List[int]]:
         """The places of the gradients that all ranks share, and of those of local variables."""
@@ -153,6 +158,11 @@ class ArrayExchange:
         outputs = list(gradients)
         for index in plan.missing:
             outputs[index] = self.zeros(variables[index])
+        _, local = self.split(gradients, variables)
+        if self._skips_together and local and plan.places:
+            # Of all ranks' gradients it is none either.
+            first = plan.places[0]
+            outputs[first] = self.spoiled(outputs[first], [gradients[index] for index in local])
         sent = [self.terms.compression.compress(outputs[index]) for index in plan.places]
         reduced = self.allreduce(name, [each for each, _ in sent], plan.mark)
         for index, each, (_, context) in zip(plan.places, reduced, sent):
@@ -165,6 +175,10 @@ class ArrayExchange:
 
     def zeros(self, variable: Any) -> Any:
         """An array like the variable's gradient."""
+        raise NotImplementedError
+
+    def spoiled(self, array: Any, others: List[Any]) -> Any:
+        """The array; not a number where one of the others has an element that is not finite."""
         raise NotImplementedError
 
     def allreduce(self, name: str, arrays: List[Any], marked: Tuple[int, ...]) -> List[Any]:

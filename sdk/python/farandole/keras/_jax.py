@@ -30,6 +30,11 @@ class Exchange(ArrayExchange):
         """See ArrayExchange."""
         return jnp.zeros(variable.shape, variable.dtype)
 
+    def spoiled(self, array: Any, others: List[Any]) -> Any:
+        """See ArrayExchange."""
+        are_finite = [jnp.isfinite(each).all() for each in others]
+        return jnp.where(jnp.stack(are_finite).all(), array, jnp.nan)
+
     def allreduce(self, name: str, arrays: List[Any], marked: Tuple[int, ...]) -> List[Any]:
         """See ArrayExchange."""
         predivide, process_set = self.terms.predivide, self.terms.process_set

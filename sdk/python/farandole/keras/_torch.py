@@ -24,6 +24,11 @@ class Exchange(ArrayExchange):
         """See ArrayExchange."""
         return torch.zeros_like(variable.value.detach())
 
+    def spoiled(self, array: Any, others: List[Any]) -> Any:
+        """See ArrayExchange."""
+        are_finite = [torch.isfinite(each).all() for each in others]
+        return torch.where(torch.stack(are_finite).all(), array, torch.nan)
+
     def allreduce(self, name: str, arrays: List[Any], marked: Tuple[int, ...]) -> List[Any]:
         """See ArrayExchange."""
         factors = (1.0 / self.terms.predivide, self.terms.predivide)

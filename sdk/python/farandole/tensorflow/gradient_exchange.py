@@ -50,6 +50,18 @@ def _zeros(variable: Any, kind: str) -> Any:
     return tf.IndexedSlices(nothing, tf.zeros([0], kind), tf.constant(variable.shape.as_list(), kind))
 
 
+def _spoiled(gradient: Any, others: Sequence[Any]) -> Any:
+    """The gradient; not a number, and so that of all ranks, where one of the others is not finite."""
+    are_finite = [tf.reduce_all(tf.math.is_finite(getattr(each, "values", each))) for each in others]
+    spoil = tf.cast(tf.where(tf.reduce_all(are_finite), 0.0, float("nan")), gradient.dtype)
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient + spoil
+    # In a row of its own, as there may be none.
+    row = tf.fill(tf.concat([[1], tf.shape(gradient.values)[1:]], 0), spoil)
+    indices = tf.concat([gradient.indices, tf.zeros([1], gradient.indices.dtype)], 0)
+    return tf.IndexedSlices(tf.concat([gradient.values, row], 0), indices, gradient.dense_shape)
+
+
 class GradientExchange:
     """Reduces lists of gradients, each list in the order of the same variables on all ranks."""
 
@@ -81,6 +93,8 @@ class GradientExchange:
         self._scales_local = scale_local_gradients
         self._local: Set[Any] = set()
         self._presence: Optional[Presence] = None
+        self.skips_together = False
+        """See derived.Exchange.skip_together."""
 
     def keep_presence(self) -> None:
         """To be called for an optimizer, which lives for many steps: its ranks compare in the first one which gradients they
@@ -180,6 +194,9 @@ class GradientExchange:
         for index, kind in plan.missing.items():
             outputs[index] = _zeros(variables[index], kind)
         dense = [index for index in plan.places if not isinstance(outputs[index], tf.IndexedSlices)]
+        local = [each for each, of in zip(gradients, variables) if each is not None and self.is_local(of)]
+        for index in (dense or plan.places)[:1] if self.skips_together and local else []:
+            outputs[index] = _spoiled(outputs[index], local)
         parts = self._parts(dense, variables)
         lead = self._take_lead(parts, outputs)
         marker, *reduced = self._marked(plan.mark, [outputs[index] for index in lead])

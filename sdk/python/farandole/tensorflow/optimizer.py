@@ -74,6 +74,10 @@ class KerasExchange:
         """Variables that each rank has for itself."""
         self._exchange.register_local(variables)
 
+    def skip_together(self) -> None:
+        """See derived.Exchange."""
+        self._exchange.skips_together = True
+
     def run(
         self,
         optimizer: Any,

@@ -1,6 +1,12 @@
 #include "worker/device/nccl/nccl_invitation.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 
 namespace farandole {
 namespace {
@@ -31,18 +37,28 @@ std::string NcclInvitation::Pack(size_t ranks) const {
   return bytes;
 }
 
-NcclInvitation NcclInvitation::Unpack(absl::string_view bytes) {
+absl::StatusOr<NcclInvitation> NcclInvitation::Unpack(absl::string_view bytes, size_t ranks) {
+  const auto changed = [ranks] {
+    return absl::DataLossError(absl::StrCat(
+        "the invitation of ", ranks, " ranks to connect by NCCL was changed on its way: no rank sends such sets"));
+  };
+  if (bytes.size() != BytesFor(ranks)) return changed();
   NcclInvitation invitation;
   std::memcpy(&invitation.id, bytes.data(), sizeof(invitation.id));
-  bytes.remove_prefix(sizeof(invitation.id));
-  std::vector<int32_t> numbers(bytes.size() / sizeof(int32_t));
-  std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(int32_t));
-  auto next = numbers.begin();
-  for (int32_t left = *next++; left > 0; --left) {
-    std::vector<int>& members = invitation.sets[static_cast<uint32_t>(*next++)];
-    const int32_t count = *next++;
-    members.assign(next, next + count);
-    next += count;
+  std::vector<int32_t> numbers(NumbersFor(ranks));
+  std::memcpy(numbers.data(), bytes.data() + sizeof(invitation.id), numbers.size() * sizeof(int32_t));
+  absl::Span<const int32_t> rest = absl::MakeConstSpan(numbers).subspan(1);
+  for (int32_t left = numbers[0]; left != 0; --left) {
+    if (left < 0 || rest.size() < 2) return changed();
+    const auto set = static_cast<uint32_t>(rest[0]);
+    const int32_t count = rest[1];
+    rest.remove_prefix(2);
+    if (count < 0 || static_cast<size_t>(count) > rest.size()) return changed();
+    std::vector<int> members(rest.begin(), rest.begin() + count);
+    rest.remove_prefix(count);
+    const bool ascend = std::adjacent_find(members.begin(), members.end(), std::greater_equal<>()) == members.end();
+    const bool fit = members.empty() || (members.front() >= 0 && static_cast<size_t>(members.back()) < ranks);
+    if (!ascend || !fit || !invitation.sets.try_emplace(set, std::move(members)).second) return changed();
   }
   return invitation;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "worker/device/nccl_library.h"
 
@@ -24,7 +25,9 @@ struct NcclInvitation {
   static size_t BytesFor(size_t ranks);
   // Of very many sets the last are left out.
   std::string Pack(size_t ranks) const;
-  static NcclInvitation Unpack(absl::string_view bytes);
+  // Of bytes that may have been changed on their way.
+  //   DATA_LOSS: it is no message for so many ranks
+  static absl::StatusOr<NcclInvitation> Unpack(absl::string_view bytes, size_t ranks);
 };
 
 }  // namespace farandole

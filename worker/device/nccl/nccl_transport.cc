@@ -72,10 +72,11 @@ class NcclOperation final : public Operation {
     const absl::StatusOr<bool> complete = id_operation_->Advance();
     if (!complete.ok() || !*complete) return complete;
     stage_ = Stage::kConnect;
-    NcclInvitation invitation = NcclInvitation::Unpack(message_);
-    sets_ = std::move(invitation.sets);
-    const int size = static_cast<int>(collective_.ranks.size());
-    absl::Status status = communicator_.Begin(invitation.id, size, collective_.position);
+    const size_t ranks = collective_.ranks.size();
+    absl::StatusOr<NcclInvitation> invitation = NcclInvitation::Unpack(message_, ranks);
+    if (!invitation.ok()) return invitation.status();
+    sets_ = std::move(invitation->sets);
+    absl::Status status = communicator_.Begin(invitation->id, static_cast<int>(ranks), collective_.position);
     if (!status.ok()) return status;
     return false;
   }

@@ -1,11 +1,13 @@
 """Gradients that several parameters share, or that lie in memory which others use too."""
 
+import copy
 from typing import Any, Callable, Dict, List
 
 import farandole.torch as hvd
 import torch
 from harness import Checks
 from torch import nn
+from torch.nn import functional
 
 check = Checks()
 
@@ -93,3 +95,50 @@ def a_gradient_may_be_given_to_another_parameter_while_it_travels(how: str) -> N
         optimizer.step()
     for parameter in parameters:
         torch.testing.assert_close(parameter.detach(), torch.full((4,), -3 * reduced(how)))
+
+
+Model = Dict[str, nn.Parameter]
+
+# Autograd hands the memory of one gradient to several tensors here: to two parameters, or to a parameter and to what
+# it computes after that one's hook. Where biases are added to a single row, a rank's batch is one.
+HANDED_ON: Dict[str, Callable[[Model, torch.Tensor], torch.Tensor]] = {
+    "a bias beside a layer": lambda its, x: torch.relu(x @ its["first"] + its["a"].unsqueeze(0)),
+    "parts beside a layer": lambda its, x: torch.relu(x @ its["first"] + torch.cat([its["a"][:3], its["half"]])[None]),
+    "a part beside a layer": lambda its, x: torch.relu(x @ its["first"] + torch.cat([its["half"], x[0, :3]])[None]),
+    "a matrix beside a product": lambda its, x: x @ ((its["first"] @ its["second"]) + its["flat"].view(8, 8)),
+    "two biases": lambda its, x: x + (its["a"].unsqueeze(0) + its["b"].unsqueeze(0)),
+    "two matrices": lambda its, x: functional.linear(x, its["flat"].view(8, 8) + its["other"].view(8, 8)),
+}
+SHAPES = {"first": (8, 8), "second": (8, 8), "flat": (64,), "other": (64,), "a": (8,), "b": (8,), "half": (5,)}
+
+
+def wait_for_others(_parameter: torch.Tensor) -> None:
+    """Within backward, until gradients that travel have come."""
+    hvd.allreduce(torch.zeros(1), name="wait")
+
+
+@check.each(*((way, how) for way in HANDED_ON for how in OPTIONS))
+def autograd_may_use_the_memory_of_a_gradient_further(way: str, how: str) -> None:
+    """As one process with the whole batch. Horovod: other gradients are made of what is reduced already."""
+    torch.manual_seed(5)
+    own = {name: nn.Parameter(torch.randn(shape) / 4) for name, shape in SHAPES.items()}
+    alone = copy.deepcopy(own)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(own.values(), lr=0.1), own.items(), **OPTIONS[how])
+    for parameter in own.values():
+        parameter.register_post_accumulate_grad_hook(wait_for_others)
+    for _ in range(3):
+        rows = torch.randn(hvd.size(), 8)
+        optimizer.zero_grad()
+        HANDED_ON[way](own, rows[hvd.rank()][None]).square().sum().backward()
+        optimizer.step()
+        losses = [HANDED_ON[way](alone, row[None]).square().sum() for row in rows]
+        total = sum(losses) if how == "a sum" else sum(losses) / hvd.size()
+        used = [parameter for name, parameter in alone.items()]
+        for parameter, grad in zip(used, torch.autograd.grad(total, used, allow_unused=True)):
+            if grad is not None:
+                parameter.data.sub_(grad, alpha=0.1)
+    limit = 0.03 if how == "compressed" else 1e-5
+    for name, parameter in own.items():
+        torch.testing.assert_close(
+            parameter, alone[name], rtol=limit, atol=limit, msg=lambda text, at=name: f"{at}: {text}"
+        )

@@ -21,21 +21,22 @@ _LINE = 64
 _users: Callable[[int], int] = torch._C._storage_Use_Count
 
 
-def _users_of(tensor: torch.Tensor) -> int:
+def users_of(tensor: torch.Tensor) -> int:
+    """How many tensors, and other objects, have the storage of this one."""
     storage = tensor.untyped_storage()
     return _users(storage._cdata)
 
 
 @functools.lru_cache(maxsize=None)
-def _users_in_hook() -> int:
+def users_in_hook(device: torch.device) -> int:
     """The users of the storage of a gradient that autograd has just made, in the hook. Versions of PyTorch differ in what
     they still hold then."""
     found = []
     with torch.enable_grad():
-        probe = torch.zeros(1, requires_grad=True)
-        probe.register_post_accumulate_grad_hook(lambda owner: found.append(_users_of(owner.grad)))
+        probe = torch.zeros(1, device=device, requires_grad=True)
+        probe.register_post_accumulate_grad_hook(lambda owner: found.append(users_of(owner.grad)))
         (probe * 2).backward()
-    return max(found[0], _users_of(torch.empty(1)))
+    return max(found[0], users_of(torch.empty(1, device=device)))
 
 
 class Place:
@@ -51,7 +52,7 @@ class Place:
         del flat
         self._address = self._storage.data_ptr()
         self._own_users = _users(self._storage._cdata)
-        self._most_users = _users_in_hook()
+        self._most_users = users_in_hook(like.device)
         # The gradient that lies here: a tensor of the program, which may give it another shape or other attributes.
         self.view: Optional[torch.Tensor] = None
 
@@ -108,7 +109,7 @@ def _fits(parameter: torch.Tensor) -> bool:
         and not grad.requires_grad
         and _is_dense(grad)
         and not grad.is_shared()  # with other processes
-        and not _is_in_buffer(grad, _users_of(torch.empty(1)))
+        and not _is_in_buffer(grad, users_of(torch.empty(1)))
     )
 
 
@@ -124,7 +125,7 @@ def is_part(grad: torch.Tensor) -> bool:
 def _is_in_buffer(grad: torch.Tensor, most_users: int) -> bool:
     """Whether others may read and write the gradient where it lies: programs make gradients parts of one buffer, which
     they zero, clip or send as a whole. Such a gradient stays there."""
-    return is_part(grad) or _users_of(grad) > most_users
+    return is_part(grad) or users_of(grad) > most_users
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:

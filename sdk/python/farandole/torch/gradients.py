@@ -14,7 +14,7 @@ from ..reduce_ops import Average, Sum
 from . import ops
 from .exchange import GradientExchange, Settings
 from .extents import overlaps_itself
-from .gradient_arena import Place, is_part
+from .gradient_arena import Place, is_part, users_in_hook, users_of
 
 # How a program that changes gradients while they travel is mended.
 CHANGED = """the gradient of {} was changed after backward() had sent it and before step() took the reduced one: ranks may \
@@ -49,6 +49,8 @@ class Gradient:
         "version",
         "is_awaited",
         "order",
+        "most_users",
+        "is_lent",
     )
 
     def __init__(self, parameter: torch.Tensor, name: str, passes: int) -> None:
@@ -65,6 +67,8 @@ class Gradient:
         self.version = 0  # of it, when it was sent
         # In which order of its dimensions it travels, as ranks have agreed; empty: as they are counted, as before that.
         self.order: Optional[Tuple[int, ...]] = None
+        self.most_users = 0  # of its memory in the hook, where nothing else uses that
+        self.is_lent = False  # its memory was used further in the hook of this step
 
     def takes_part(self) -> bool:
         """Whether it travels in each step, since a rank has trained the parameter."""
@@ -90,6 +94,15 @@ class Gradient:
         grad = self.parameter.grad
         if self.sparse_dim > 0 and grad is not None and grad.layout is torch.strided:
             self.parameter.grad = grad.detach().to_sparse(self.sparse_dim)
+
+    def notice_lent(self) -> bool:
+        """In the hook: remembers whether autograd, or another gradient, uses its memory further. Behind view(), unsqueeze() or
+        cat() autograd hands the memory of one gradient to several, and may read it until backward is over. Views are
+        the program's: such a gradient was there before."""
+        grad, place = self.parameter.grad, self.place
+        if place is None or grad is not place.view:
+            self.is_lent = grad.layout is torch.strided and not grad._is_view() and users_of(grad) > self.most_users
+        return self.is_lent
 
     def settled(self) -> torch.Tensor:
         """The gradient, in its place if it has one."""
@@ -162,6 +175,7 @@ def leave_frozen(frozen: Iterable[Gradient], settings: Settings) -> None:
 def weak_hook(reducer: Any, gradient: Gradient) -> Callable[[torch.Tensor], None]:
     """Tells a Reducer of each backward pass, for as long as there is one."""
     reference = weakref.ref(reducer)
+    gradient.most_users = users_in_hook(gradient.parameter.device)
 
     def hook(_parameter: torch.Tensor) -> None:
         alive = reference()
@@ -219,6 +233,10 @@ class Unit:
     def is_sent(self) -> bool:
         """Whether it travels."""
         return self.number != 0 or self.handle is not None
+
+    def notice_lent(self) -> bool:
+        """Whether it travels only when backward is over, as memory of its gradients is used further."""
+        return any([gradient.notice_lent() for gradient in self.gradients])
 
     def forget(self) -> None:
         """It has not travelled."""

@@ -288,7 +288,7 @@ class Reducer:
             unit.waiting -= 1
             if unit.waiting > 0:
                 return
-            if self._holds:
+            if self._holds or unit.notice_lent():
                 self._submitted += 1
                 return
             try:
@@ -493,7 +493,7 @@ class Reducer:
             unit.forget()
             unit.waiting = len(unit.gradients)
             for gradient in unit.gradients:
-                gradient.passes_left, gradient.sent = self._passes, None
+                gradient.passes_left, gradient.sent, gradient.is_lent = self._passes, None, False
 
     def __del__(self) -> None:
         if not forked():

@@ -45,7 +45,8 @@ class SharedMemory:
         self, late: Sequence[Unit], units: Sequence[Unit], take: Callable[[Unit], None], errors: List[Exception]
     ) -> None:
         """Gives gradients that are about to travel memory of their own. Where theirs travels already, `take` waits for it,
-        and what has come is what they send. Adds to the errors."""
+        and what has come is what they send. Those that autograd has put together stay apart: on other ranks, they may be so
+        from the first. Adds to the errors."""
         there = [each for unit in late for each in unit.gradients if each.parameter.grad is not None]
         if not there:
             return
@@ -60,7 +61,8 @@ class SharedMemory:
                     errors.append(error)
             for gradient in [each for each in piece if each not in travelling][0 if sent else 1 :]:
                 grad = gradient.parameter.grad
-                self._apart.append((gradient, grad))
+                if not gradient.is_lent:
+                    self._apart.append((gradient, grad))
                 gradient.parameter.grad = self._as_sent(grad) if sent else grad.detach().clone()
 
     def _as_sent(self, reduced: torch.Tensor) -> torch.Tensor:

@@ -94,7 +94,7 @@ TestEpoch::TestEpoch(const std::vector<int>& hosts, Options options)
         [this, rank](uint32_t group) { return engines_[rank]->table().WasRemoved(group); }};
     gpus_.push_back(std::make_unique<GpuCollectives>(
         options.gpus.value_or(GpuLibraries()), [this, rank](const Collective& batch) { return Start(rank, batch); },
-        sets, rank, options.gpu_recorder));
+        sets, [](absl::string_view, absl::string_view) { return std::string(); }, rank, options.gpu_recorder));
     GpuCollectives* gpus = gpus_.back().get();
     engines_.push_back(std::make_unique<Engine>(
         engine_options, &channel(rank), [this, rank](const Collective& batch) { return Start(rank, batch); },

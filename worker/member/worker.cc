@@ -248,7 +248,8 @@ void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {
   const NcclTransport::Sets sets = {
       [this] { return options_.nccl_splits ? engine_->table().answers().Groups() : ProcessSets(); },
       [this](uint32_t group) { return engine_->table().WasRemoved(group); }};
-  gpus_ = std::make_unique<GpuCollectives>(GpuLibraries::OfMachine(options_.nccl_library), start, sets,
+  const auto prove = [this](absl::string_view label, absl::string_view bytes) { return Prove(label, bytes); };
+  gpus_ = std::make_unique<GpuCollectives>(GpuLibraries::OfMachine(options_.nccl_library), start, sets, prove,
                                            rank_numbers_.local_rank, lasting_.timeline->GpuTimes());
   engine_ = std::make_unique<Engine>(
       std::move(options), &connections_->channel(),

@@ -50,7 +50,7 @@ absl::Status GpuCollectives::LoadLocked() {
   cuda_ = *cuda;
   nccl_version_.store((*nccl)->version);
   transport_ = std::make_unique<NcclTransport>(
-      *nccl, host_, [this] { return UseOwn(); }, sets_, recorder_);
+      *nccl, host_, [this] { return UseOwn(); }, sets_, prove_, recorder_);
   if (!failure_.ok()) transport_->Abort(failure_);
   return absl::OkStatus();
 }

@@ -39,13 +39,14 @@ absl::StatusOr<std::string> FindGpuTransport(const std::string& nccl_path, bool 
 // The GPU of one worker in one epoch, and the collectives on it. Thread-safe; Start is called with the engine's role.
 class GpuCollectives {
  public:
-  // `host` and `sets` as for NcclTransport. `local_rank`: the number of the GPU, modulo how many there are, for a rank
-  // that has joined before it had a tensor in one. `recorder` as for GpuWatch.
-  GpuCollectives(GpuLibraries libraries, NcclTransport::Starter host, NcclTransport::Sets sets, int local_rank,
-                 GpuRecorder recorder = {})
+  // `host`, `sets` and `prove` as for NcclTransport. `local_rank`: the number of the GPU, modulo how many there are,
+  // for a rank that has joined before it had a tensor in one. `recorder` as for GpuWatch.
+  GpuCollectives(GpuLibraries libraries, NcclTransport::Starter host, NcclTransport::Sets sets,
+                 NcclTransport::Prover prove, int local_rank, GpuRecorder recorder = {})
       : libraries_(std::move(libraries)),
         host_(std::move(host)),
         sets_(std::move(sets)),
+        prove_(std::move(prove)),
         local_rank_(local_rank),
         recorder_(std::move(recorder)) {}
 
@@ -84,6 +85,7 @@ class GpuCollectives {
   const GpuLibraries libraries_;
   const NcclTransport::Starter host_;
   const NcclTransport::Sets sets_;
+  const NcclTransport::Prover prove_;
   const int local_rank_;
   const GpuRecorder recorder_;
   std::atomic<int> nccl_version_{0};

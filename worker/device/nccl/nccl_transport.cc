@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/quiet_thread.h"
 #include "worker/core/clock.h"
 #include "worker/device/nccl/nccl_calls.h"
@@ -47,11 +49,13 @@ class NcclOperation final : public Operation {
   absl::Status SendId() {
     stage_ = Stage::kId;
     const size_t ranks = collective_.ranks.size();
-    message_.resize(NcclInvitation::BytesFor(ranks));
+    // An invitation, and its proof.
+    message_.resize(NcclInvitation::BytesFor(ranks) + ProofOf("").size());
     if (collective_.position == 0) {
       absl::StatusOr<NcclInvitation> invitation = transport_.Invite(collective_.group);
       if (!invitation.ok()) return invitation.status();
       message_ = invitation->Pack(ranks);
+      message_ += ProofOf(message_);
     }
     id_fragment_ = {message_.data(), message_.data(), static_cast<int64_t>(message_.size())};
     id_collective_.sequence = collective_.sequence;
@@ -73,12 +77,24 @@ class NcclOperation final : public Operation {
     if (!complete.ok() || !*complete) return complete;
     stage_ = Stage::kConnect;
     const size_t ranks = collective_.ranks.size();
-    absl::StatusOr<NcclInvitation> invitation = NcclInvitation::Unpack(message_, ranks);
+    const absl::string_view packed = absl::string_view(message_).substr(0, NcclInvitation::BytesFor(ranks));
+    if (!absl::EndsWith(message_, ProofOf(packed))) {
+      return absl::DataLossError(
+          absl::StrCat("the invitation to connect by NCCL was changed on its way over the network: it does not prove "
+                       "that rank ",
+                       collective_.ranks.front(), " has sent it"));
+    }
+    absl::StatusOr<NcclInvitation> invitation = NcclInvitation::Unpack(packed, ranks);
     if (!invitation.ok()) return invitation.status();
     sets_ = std::move(invitation->sets);
     absl::Status status = communicator_.Begin(invitation->id, static_cast<int>(ranks), collective_.position);
     if (!status.ok()) return status;
     return false;
+  }
+
+  // Holds for this collective only.
+  std::string ProofOf(absl::string_view packed) const {
+    return transport_.prove_(absl::StrCat("nccl ", collective_.group, " ", collective_.sequence), packed);
   }
 
   absl::StatusOr<bool> Split() {

@@ -5,11 +5,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "worker/core/collective.h"
 #include "worker/device/gpu_batch.h"
 #include "worker/device/gpu_watch.h"
@@ -36,12 +38,17 @@ class NcclTransport {
     std::function<bool(uint32_t group)> was_removed;
   };
 
+  // As Worker::Prove, by which ranks of several hosts know that one of them has sent an invitation. Any thread.
+  using Prover = std::function<std::string(absl::string_view label, absl::string_view bytes)>;
+
   // `recorder` as for GpuWatch.
-  NcclTransport(const NcclLibrary* nccl, Starter host, OwnGpu own_gpu, Sets sets, GpuRecorder recorder = {})
+  NcclTransport(const NcclLibrary* nccl, Starter host, OwnGpu own_gpu, Sets sets, Prover prove,
+                GpuRecorder recorder = {})
       : nccl_(nccl),
         host_(std::move(host)),
         own_gpu_(std::move(own_gpu)),
         sets_(std::move(sets)),
+        prove_(std::move(prove)),
         watch_(std::move(recorder)) {}
 
   ~NcclTransport();
@@ -75,6 +82,7 @@ class NcclTransport {
   const Starter host_;
   const OwnGpu own_gpu_;
   const Sets sets_;
+  const Prover prove_;
   // Guards the members below, except for the watch, for other threads.
   std::mutex mutex_;
   // By process set.

@@ -75,7 +75,7 @@ class HostOnly final : public Transport {
 // Moves what NCCL can move through fake GPUs, and the rest as its base.
 class GpuTestTransport final : public InprocTransport {
  public:
-  GpuTestTransport(FakeGpus& gpus, InprocFabric& fabric, int rank)
+  GpuTestTransport(FakeGpus& gpus, InprocFabric& fabric, int rank, const std::string& proof = "proof")
       : InprocTransport(fabric, rank),
         gpu_(*Gpu::Open(&gpus.driver(), rank)),
         stream_(gpus.MakeStream()),
@@ -87,7 +87,8 @@ class GpuTestTransport final : public InprocTransport {
               return StartCollective(collective, Hosts::Apart(this->size()), host_, buffers_);
             },
             [this]() -> absl::StatusOr<std::shared_ptr<Gpu>> { return gpu_; },
-            NcclTransport::Sets{[] { return ProcessSets(); }, [](uint32_t) { return false; }}) {}
+            NcclTransport::Sets{[] { return ProcessSets(); }, [](uint32_t) { return false; }},
+            [proof](absl::string_view, absl::string_view) { return proof; }) {}
 
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective) override {
     if (collective.op == OpType::kBarrier || (Reduces(collective.op) && !ReducesAsTheHost(collective)))
@@ -142,6 +143,38 @@ TransportSet MakeGpuSet(int size) {
 
 INSTANTIATE_TEST_SUITE_P(Nccl, TransportConformanceTest, ::testing::ValuesIn(ConformanceCases({"Nccl", MakeGpuSet})),
                          ConformanceCaseName);
+
+TEST(NcclTransportTest, AnInvitationThatWasChangedOnItsWayIsNotTaken) {
+  FakeGpus gpus(2, 7);
+  InprocFabric fabric(2);
+  GpuTestTransport inviting(gpus, fabric, 0);
+  GpuTestTransport invited(gpus, fabric, 1, "other");
+  float values[2] = {1, 1};
+  Fragment fragments[2] = {{&values[0], &values[0], 1}, {&values[1], &values[1], 1}};
+  const std::vector<int> ranks = {0, 1};
+  Collective collectives[2];
+  std::unique_ptr<Operation> operations[2];
+  for (const int rank : ranks) {
+    Collective& collective = collectives[rank];
+    collective.op = OpType::kAllreduce;
+    collective.dtype = DType::kF32;
+    collective.ranks = ranks;
+    collective.position = rank;
+    collective.count = 1;
+    collective.fragments = absl::MakeConstSpan(&fragments[rank], 1);
+    operations[rank] = *(rank == 0 ? inviting : invited).Start(collective);
+  }
+  absl::StatusOr<bool> advanced = false;
+  while (advanced.ok()) {
+    ASSERT_FALSE(*advanced);
+    ASSERT_TRUE(operations[0]->Advance().ok());
+    advanced = operations[1]->Advance();
+  }
+  EXPECT_TRUE(absl::IsDataLoss(advanced.status()));
+  EXPECT_THAT(advanced.status().message(), HasSubstr("it does not prove that rank 0 has sent it"));
+  inviting.Abort(advanced.status());
+  invited.Abort(advanced.status());
+}
 
 TEST(NcclReductionTest, KnowsWhatNcclCanDo) {
   const auto plan = [](DType dtype, ReduceOp op, double prescale, double postscale) {

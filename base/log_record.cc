@@ -2,6 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/text/plain_text.h"
 #include "base/text/time_text.h"
 #include "nlohmann/json.hpp"
 
@@ -20,7 +21,7 @@ std::string ShowText(const LogRecord& record) {
   for (char& c : line) {
     if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = ' ';
   }
-  return line;
+  return ValidText(line);
 }
 
 std::string ShowJsonLine(const LogRecord& record) {

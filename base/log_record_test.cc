@@ -49,6 +49,19 @@ TEST(LogRecordTest, ASentenceStaysOnOneLineWhateverItHolds) {
   EXPECT_EQ(nlohmann::json::parse(line)["sentence"], "two\nlines, \x1b[31m and \xef\xbf\xbd\"");
 }
 
+TEST(LogRecordTest, ALineOfTextHasNothingThatATerminalObeys) {
+  LogRecord record = Stall();
+  // The last is U+009B, which begins a command as ESC [ does, an override of the direction, and a byte that is no
+  // UTF-8.
+  record.sentence =
+      "gr\xC3\xB6\xC3\x9F"
+      "e\t\xE2\x82\xAC: a\xC2\x9B"
+      "2J b\xE2\x80\xAE c\xFF";
+  EXPECT_EQ(ShowLogRecord(record, LogFormat::kText),
+            "2023-11-14T22:13:20.123Z warning job default/mnist rank 0: gr\xC3\xB6\xC3\x9F"
+            "e \xE2\x82\xAC: a?2J b? c?");
+}
+
 TEST(LogRecordTest, EveryWordOfTheSettingsIsKnownAndNoOther) {
   for (const char* word : {"trace", "debug", "info", "warning", "error", "off"}) {
     ASSERT_TRUE(ParseLogLevel(word).has_value()) << word;

@@ -7,8 +7,8 @@ from typing import Any, List
 import numpy
 from harness import Checks, expect_error, noted_sections
 
-from keras_checks.chosen import hvd, keras
-from keras_checks.training import STEPS, assert_close, batch, compiled, model, own, sgd, train
+from keras_checks.chosen import BACKEND, IS_LEGACY, hvd, keras
+from keras_checks.training import ROWS, STEPS, assert_close, batch, compiled, loss_scaled, model, own, sgd, train
 
 check = Checks()
 
@@ -185,6 +185,39 @@ def a_state_goes_back_and_is_given_to_all() -> None:
     state.sync()
     assert state.epoch == 0 and all((a == b).all() for a, b in zip(first, net.get_weights()))
     expect_error(ValueError, lambda: hvd.elastic.KerasState(compiled(model(False), sgd())), "no variables yet")
+
+
+def sgds() -> Any:
+    """By name, and tf-keras's former ones as well."""
+    return ["now", "legacy"] if IS_LEGACY else ["now"]
+
+
+def rate_and_scale(optimizer: Any) -> Any:
+    scale = optimizer.loss_scale if IS_LEGACY else optimizer.dynamic_scale
+    return [round(float(numpy.asarray(each)), 5) for each in (optimizer.learning_rate, scale)]
+
+
+@check.each("broadcast", "sync", *(["TensorFlowKerasState"] if BACKEND in ("tensorflow", "legacy") else []))
+def rates_and_loss_scales_are_given_to_all(way: str) -> None:
+    for kind in sgds():
+        inner = (keras.optimizers.legacy if kind == "legacy" else keras.optimizers).SGD(0.1 * (hvd.rank() + 1), 0.9)
+        optimizer = hvd.DistributedOptimizer(loss_scaled(inner, 4.0 * (hvd.rank() + 1)))
+        net = compiled(model(), optimizer)
+        if way == "broadcast":
+            fit(net, hvd.callbacks.BroadcastGlobalVariablesCallback(0))
+            assert rate_and_scale(optimizer) == [0.1, 4.0]
+            continue
+        state = hvd.elastic.KerasState(net)
+        if way == "TensorFlowKerasState":
+            from farandole.tensorflow.elastic import TensorFlowKerasState
+
+            state = TensorFlowKerasState(net)
+        state.sync()
+        optimizer.learning_rate = 0.3
+        net.fit(own(0)[0] * numpy.inf, own(0)[1], batch_size=ROWS, verbose=0)
+        assert rate_and_scale(optimizer) == [0.3, 2.0]
+        state.restore()
+        assert rate_and_scale(optimizer) == [0.1, 4.0]
 
 
 @check

@@ -21,9 +21,17 @@ def give_up(model: Any) -> None:
 
 
 def variables_of(optimizer: Any) -> List[Any]:
-    """An optimizer's variables; those of slots come when it is built."""
+    """An optimizer's variables; those of slots come when it is built. tf-keras leaves out rates and the loss scale."""
     found = optimizer.variables
-    return list(found() if callable(found) else found)
+    inner = getattr(optimizer, "inner_optimizer", None) or optimizer
+    scale = getattr(optimizer, "_loss_scale", None)
+    hidden = [
+        vars(inner).get("_learning_rate"),
+        *vars(inner).get("_hyper", {}).values(),
+        *(getattr(scale, name, None) for name in ("current_loss_scale", "counter")),
+    ]
+    variables = [*(found() if callable(found) else found), *(each for each in hidden if hasattr(each, "assign"))]
+    return list({id(each): each for each in variables}.values())
 
 
 def own_variables(model: Any) -> List[Any]:
@@ -38,9 +46,11 @@ def is_built(model: Any) -> bool:
 
 
 def build_optimizer(model: Any) -> None:
-    """Makes the slots of the model's optimizer, unless they are there, or come with the first step only."""
+    """Makes the slots and the rates of the model's optimizer, unless they are there."""
     optimizer = model.optimizer
-    if hasattr(optimizer, "build") and not getattr(optimizer, "built", getattr(optimizer, "_built", False)):
+    if hasattr(optimizer, "_create_all_weights"):  # tf-keras's legacy ones
+        optimizer._create_all_weights(model.trainable_variables)
+    elif hasattr(optimizer, "build") and not getattr(optimizer, "built", getattr(optimizer, "_built", False)):
         optimizer.build(model.trainable_variables)
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from .. import elastic as _elastic
 from .. import numpy as _arrays
 from .._agreement import expect_equal_tensors
+from .._keras import models
 from ..elastic import HostsUpdatedInterrupt, ObjectState, State  # noqa: F401
 from ..process_sets import global_process_set
 from .variables import broadcast_variables
@@ -77,12 +78,7 @@ class TensorFlowKerasState(TensorFlowState):
         del backend
         self.model = model
         self.optimizer = optimizer or model.optimizer
-
-        def variables() -> List[Any]:
-            found = self.optimizer.variables
-            return [*model.variables, *(found() if callable(found) else found)]
-
-        super().__init__(variables=_Lazy(variables), **kwargs)
+        super().__init__(variables=_Lazy(lambda: [*model.variables, *models.variables_of(self.optimizer)]), **kwargs)
 
 
 class _Lazy:

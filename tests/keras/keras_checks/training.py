@@ -285,10 +285,8 @@ def values_travel_in_compiled_functions() -> None:
 
 @check
 def all_ranks_leave_out_the_same_steps() -> None:
-    if IS_LEGACY:
-        return
     inner = keras.optimizers.SGD(0.1, momentum=0.9)
-    net = compiled(model(), hvd.DistributedOptimizer(keras.optimizers.LossScaleOptimizer(inner, initial_scale=4.0)))
+    net = compiled(model(), hvd.DistributedOptimizer(loss_scaled(inner, 4.0)))
     train(net, [0], own)
     first = net.get_weights()
     assert_close(first, trained_alone(1))
@@ -297,9 +295,22 @@ def all_ranks_leave_out_the_same_steps() -> None:
         inputs = inputs * numpy.inf
     net.fit(inputs, targets, batch_size=ROWS, epochs=1, verbose=0)
     assert all((a == b).all() for a, b in zip(first, net.get_weights()))
-    wrong = compiled(model(), keras.optimizers.LossScaleOptimizer(hvd.DistributedOptimizer(inner)))
-    callbacks = [hvd.callbacks.BroadcastGlobalVariablesCallback(0)]
-    expect_error(ValueError, lambda: wrong.fit(*own(0), verbose=0, callbacks=callbacks), "LossScaleOptimizer")
+    optimizer = loss_scaled(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), 4.0)
+    wrong = compiled(model(), optimizer)
+    for callback in (
+        hvd.callbacks.BroadcastGlobalVariablesCallback(0),
+        hvd.callbacks.MetricAverageCallback(),
+        hvd.callbacks.LearningRateWarmupCallback(0.1),
+        hvd.callbacks.BestModelCheckpoint(filepath="none.keras"),
+    ):
+        expect_error(ValueError, lambda: wrong.fit(*own(0), verbose=0, callbacks=[callback]), "LossScaleOptimizer")
+    states = [hvd.elastic.KerasState]
+    if BACKEND in ("tensorflow", "legacy"):
+        from farandole.tensorflow.elastic import TensorFlowKerasState
+
+        states.append(TensorFlowKerasState)
+    for state in states:
+        expect_error(ValueError, lambda: state(wrong), "LossScaleOptimizer")
 
 
 def loss_scaled(inner: Any, scale: float) -> Any:

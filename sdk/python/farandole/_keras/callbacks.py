@@ -87,6 +87,13 @@ class BroadcastGlobalVariables:
 class MetricAverage:
     """Makes the metrics of an epoch the averages over all ranks, for the callbacks after it and for the history."""
 
+    model: Any
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """ValueError: the optimizer is one that ranks would apply differently."""
+        del logs
+        derived.check_scaling(self.model.optimizer)
+
     def on_epoch_end(self, epoch: int, logs: Optional[Dict[str, Any]] = None) -> None:
         """ValueError: ranks have different metrics."""
         del epoch
@@ -147,8 +154,10 @@ class LearningRateSchedule:
         )
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """ValueError: `steps_per_epoch` is needed, and Keras does not know it."""
+        """ValueError: `steps_per_epoch` is needed, and Keras does not know it; the optimizer is one that ranks would apply
+        differently."""
         del logs
+        derived.check_scaling(self.model.optimizer)
         if self.staircase or self.steps_per_epoch:
             return
         self.steps_per_epoch = self.params.get("steps")
@@ -224,6 +233,7 @@ class BestModelCheckpoint:
     `filepath` may be set as an attribute before the training.
     """
 
+    model: Any
     filepath: Any
     _PLACEHOLDER = "best.keras"
 
@@ -247,7 +257,8 @@ class BestModelCheckpoint:
         self.filepath = filepath and str(filepath)
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """ValueError: there is no `filepath`."""
+        """ValueError: there is no `filepath`; the optimizer is one that ranks would apply differently."""
+        derived.check_scaling(self.model.optimizer)
         if not self.filepath:
             raise ValueError("BestModelCheckpoint needs a filepath: give it, or set it as an attribute before fit()")
         super().on_train_begin(logs)  # type: ignore[misc]

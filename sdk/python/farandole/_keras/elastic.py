@@ -6,7 +6,7 @@ import numpy
 
 from .. import elastic as _elastic
 from ..elastic import ObjectState, State
-from . import models
+from . import derived, models
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -21,7 +21,8 @@ class KerasState(ObjectState):
     broadcast: models.Broadcast
 
     def __init__(self, model: Any, optimizer: Any = None, **kwargs: Any) -> None:
-        """`optimizer`: by default the model's. ValueError: the model has no variables yet."""
+        """`optimizer`: by default the model's. ValueError: the model has no variables yet, or the optimizer is one that ranks
+        would apply differently."""
         super().__init__(**kwargs)
         if not models.is_built(model):
             raise ValueError(
@@ -30,6 +31,7 @@ class KerasState(ObjectState):
             )
         self.model = model
         self.optimizer = optimizer or model.optimizer
+        derived.check_scaling(self.optimizer)
         models.build_optimizer(model)
         self._values: List[numpy.ndarray] = []
         self._save_variables()

@@ -8,7 +8,7 @@ import tensorflow as tf
 from .. import elastic as _elastic
 from .. import numpy as _arrays
 from .._agreement import expect_equal_tensors
-from .._keras import models
+from .._keras import derived, models
 from ..elastic import HostsUpdatedInterrupt, ObjectState, State  # noqa: F401
 from ..process_sets import global_process_set
 from .variables import broadcast_variables
@@ -74,10 +74,12 @@ class TensorFlowKerasState(TensorFlowState):
     """A state of a Keras model, its optimizer, and of everything else that the program needs to go on."""
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **kwargs: Any) -> None:
-        """`optimizer`: by default the model's. Both are built before, as their variables are the state."""
+        """`optimizer`: by default the model's. Both are built before, as their variables are the state. ValueError: the
+        optimizer is one that ranks would apply differently."""
         del backend
         self.model = model
         self.optimizer = optimizer or model.optimizer
+        derived.check_scaling(self.optimizer)
         super().__init__(variables=_Lazy(lambda: [*model.variables, *models.variables_of(self.optimizer)]), **kwargs)
 
 

@@ -125,6 +125,22 @@ TEST(LauncherTest, AnOutputDirectoryThatCannotBeMadeIsNamed) {
   EXPECT_THAT(run.LeftBehind(), IsEmpty());
 }
 
+TEST(LauncherTest, OutputOfAWorkerIsNotWrittenWhereAnotherUserHasMadeItsPlace) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
+  Scenario scenario = Script(1, "echo never");
+  scenario.output_directory = testing::TempDir() + "/output/of/another";
+  const std::string directory = scenario.output_directory + "/rank.0", file = directory + "/stderr";
+  std::filesystem::create_directories(directory);
+  std::filesystem::create_symlink("/dev/null", file);
+  for (const std::string& path : {file, directory}) {
+    ASSERT_EQ(lchown(path.c_str(), 65534, 65534), 0);
+    LaunchedRun run(scenario);
+    EXPECT_EQ(run.Wait(), 1);
+    EXPECT_THAT(run.Err(), HasSubstr(absl::StrCat("cannot write ", path, ": user 65534 has put it there, who is")));
+    EXPECT_THAT(run.LeftBehind(), IsEmpty());
+  }
+}
+
 TEST(LauncherTest, TheFirstFailureIsNamedWithCodeAndIsTheExitCode) {
   LaunchedRun run(Impatient(3, "if [ $INDEX = 1 ]; then echo the reason >&2; exit 3; fi; exec sleep 1000"));
   EXPECT_EQ(run.Wait(), 3);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/foreign_entry.h"
 
 namespace farandole::launcher {
 
@@ -26,11 +27,29 @@ absl::Status MakeDirectories(const std::string& path, unsigned mode) {
   }
 }
 
+namespace {
+
+absl::Status CheckIsOwn(const std::string& path) {
+  const absl::Status status = CheckOwner(path);
+  if (status.ok()) return status;
+  return absl::FailedPreconditionError(absl::StrCat("cannot write ", path, ": ", status.message()));
+}
+
+}  // namespace
+
 absl::Status CopyToDirectory(const std::string& directory, int worker, int workers, WorkerOutput* out,
                              WorkerOutput* err) {
   const int width = static_cast<int>(absl::StrCat(workers - 1).size());
   const std::string path = absl::StrCat(directory, "/rank.", absl::StrFormat("%0*d", width, worker));
-  absl::Status status = MakeDirectories(path, 0777);
+  absl::Status status = MakeDirectories(directory, 0777);
+  // A directory that was made just now is this user's own, whatever number a file server gives its owner.
+  if (status.ok() && mkdir(path.c_str(), 0777) != 0) {
+    status = MakeDirectories(path, 0777);
+    if (status.ok()) status = CheckIsOwn(path);
+  }
+  for (const char* file : {"/stdout", "/stderr"}) {
+    if (status.ok()) status = CheckIsOwn(path + file);
+  }
   if (status.ok()) status = out->CopyTo(absl::StrCat(path, "/stdout"));
   if (status.ok()) status = err->CopyTo(absl::StrCat(path, "/stderr"));
   return status;

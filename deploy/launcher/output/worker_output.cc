@@ -1,12 +1,12 @@
 #include "deploy/launcher/output/worker_output.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/foreign_entry.h"
 
 namespace farandole::launcher {
 namespace {
@@ -26,8 +26,11 @@ WorkerOutput::~WorkerOutput() {
 }
 
 absl::Status WorkerOutput::CopyTo(const std::string& path) {
-  file_fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file_fd_ < 0) return absl::FailedPreconditionError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
+  const absl::StatusOr<int> fd = OpenToWrite(path);
+  if (!fd.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat("cannot write ", path, ": ", fd.status().message()));
+  }
+  file_fd_ = *fd;
   file_path_ = path;
   return absl::OkStatus();
 }

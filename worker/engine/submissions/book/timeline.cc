@@ -1,12 +1,12 @@
 #include "worker/engine/submissions/book/timeline.h"
 
-#include <errno.h>
-#include <string.h>
+#include <stdio.h>
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/foreign_entry.h"
 #include "worker/core/clock.h"
 
 namespace farandole {
@@ -29,10 +29,12 @@ absl::Status Timeline::Start(const std::string& path, bool marks_cycles, int ran
     outputs_.fetch_or(output);
     return absl::OkStatus();
   }
-  std::FILE* file = std::fopen(own.c_str(), "we");
-  if (file == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("the timeline ", own, " cannot be written: ", strerror(errno)));
+  const absl::StatusOr<int> fd = OpenToWrite(own);
+  if (!fd.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the timeline ", own, " cannot be written: ", fd.status().message()));
   }
+  std::FILE* file = fdopen(*fd, "w");
   End();
   file_ = file;
   path_ = own;

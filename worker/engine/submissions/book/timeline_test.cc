@@ -1,5 +1,7 @@
 #include "worker/engine/submissions/book/timeline.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -63,6 +65,22 @@ TEST(TimelineTest, AFileIsWrittenAnewAlsoWhereAProfilerGoesOn) {
     EXPECT_EQ(Spans(Read(path)).size(), 2u);
     ASSERT_EQ(std::remove(path.c_str()), 0);
   }
+}
+
+TEST(TimelineTest, ALinkOfAnotherUserIsNotFollowed) {
+  const std::string target = PathIn("target.json"), link = PathIn("link.json");
+  ASSERT_EQ(symlink(target.c_str(), link.c_str()), 0);
+  Timeline timeline;
+  ASSERT_TRUE(timeline.Start(link, false, 0, "rank 0").ok()) << "it is this user's own";
+  timeline.Stop();
+  ASSERT_TRUE(timeline.Start("/dev/null", false, 0, "rank 0").ok());
+  timeline.Stop();
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a link away";
+  ASSERT_EQ(lchown(link.c_str(), 65534, 65534), 0);
+  const absl::Status refused = timeline.Start(link, false, 0, "rank 0");
+  EXPECT_TRUE(absl::StrContains(refused.message(), link + " cannot be written: user 65534 has put it there"))
+      << refused;
+  EXPECT_FALSE(Read(target).empty());
 }
 
 TEST(TimelineTest, ShowsWhatIsOnAGpu) {

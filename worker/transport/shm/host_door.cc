@@ -26,6 +26,8 @@ constexpr uint32_t kMagic = 0x46444f31;  // "FDO1"
 constexpr int kMacBytes = kSha256Bytes;
 constexpr int kNonceBytes = 16;
 constexpr absl::Duration kSlice = absl::Milliseconds(100);
+// Between two attempts to connect to a door whose backlog is full.
+constexpr absl::Duration kRetry = absl::Milliseconds(10);
 // A connection that says nothing must not keep the others waiting.
 constexpr absl::Duration kHandshakeLimit = absl::Seconds(2);
 constexpr int kMostKnocks = 5;
@@ -50,7 +52,8 @@ void Mac(const std::string& secret, char side, const Greeting& greeting, const u
   memcpy(mac, HmacSha256(secret, text).data(), kMacBytes);
 }
 
-// Waits for `events`, at most until `deadline`. A signal does not end it: programs have theirs while they start.
+// Waits for `events`, of no descriptor (-1) for none, at most until `deadline`. A signal does not end it: programs have
+// theirs while they start.
 bool Await(int fd, short events, absl::Time deadline) {
   for (;;) {
     struct pollfd entry = {fd, events, 0};
@@ -136,24 +139,39 @@ struct Knock {
   bool was_cut_off = false;
 
   absl::StatusOr<int> Try();
+  absl::Status Connect(int connection) const;
+  absl::Status NoAnswer() const;
   absl::Status AwaitAnswer(int connection) const;
   absl::StatusOr<int> Shake(int connection);
 };
 
 absl::StatusOr<int> Knock::Try() {
-  const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (connection < 0) return absl::ResourceExhaustedError(absl::StrCat("no socket: ", strerror(errno)));
-  struct sockaddr_un address;
-  const socklen_t bytes = AbstractAddress(name, &address);
-  absl::StatusOr<int> fd = -1;
-  if (connect(connection, reinterpret_cast<struct sockaddr*>(&address), bytes) == 0) {
-    fd = Shake(connection);
-  } else {
-    fd = absl::UnavailableError(
-        absl::StrCat("the host's first rank cannot be reached at ", endpoint, ": ", strerror(errno)));
-  }
+  const absl::Status connected = Connect(connection);
+  absl::StatusOr<int> fd = connected.ok() ? Shake(connection) : connected;
   close(connection);
   return fd;
+}
+
+// The door takes no more while its backlog is full, which any user of the host can bring about.
+absl::Status Knock::Connect(int connection) const {
+  struct sockaddr_un address;
+  const socklen_t bytes = AbstractAddress(name, &address);
+  while (connect(connection, reinterpret_cast<struct sockaddr*>(&address), bytes) != 0) {
+    if (errno != EAGAIN && errno != EINTR) {
+      return absl::UnavailableError(
+          absl::StrCat("the host's first rank cannot be reached at ", endpoint, ": ", strerror(errno)));
+    }
+    if (absl::Status status = meeting.give_up(); !status.ok()) return status;
+    if (SteadyNow() >= meeting.deadline) return NoAnswer();
+    Await(-1, 0, std::min(meeting.deadline, SteadyNow() + kRetry));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Knock::NoAnswer() const {
+  return absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", endpoint));
 }
 
 // The first rank serves the others one after the other, and may not have formed its epoch yet.
@@ -186,9 +204,7 @@ absl::StatusOr<int> Knock::Shake(int connection) {
       if (fd >= 0) return fd;
     }
   }
-  if (SteadyNow() >= meeting.deadline) {
-    return absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", endpoint));
-  }
+  if (SteadyNow() >= meeting.deadline) return NoAnswer();
   was_cut_off = true;
   return absl::PermissionDeniedError(
       absl::StrCat("what answers at ", endpoint, " does not expect rank ", rank, " of epoch ", meeting.epoch));

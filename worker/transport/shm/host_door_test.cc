@@ -1,5 +1,6 @@
 #include "worker/transport/shm/host_door.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -67,15 +68,19 @@ class HostDoorTest : public ::testing::Test {
   void ExpectTurnedAway(const absl::StatusOr<int>& fd, const std::string& end) {
     EXPECT_EQ(fd.status(), absl::PermissionDeniedError(absl::StrCat("what answers at ", door_->endpoint(), " ", end)));
   }
-  // A connection that says `bytes`.
-  int Say(const std::string& bytes) {
+  // The address of an endpoint, and its length.
+  static std::pair<struct sockaddr_un, socklen_t> AddressOf(absl::string_view endpoint) {
     struct sockaddr_un address = {};
     address.sun_family = AF_UNIX;
-    absl::string_view name = absl::StripPrefix(door_->endpoint(), "unix-abstract:");
+    const absl::string_view name = absl::StripPrefix(endpoint, "unix-abstract:");
     std::memcpy(address.sun_path + 1, name.data(), name.size());
+    return {address, static_cast<socklen_t>(offsetof(struct sockaddr_un, sun_path) + 1 + name.size())};
+  }
+  // A connection that says `bytes`.
+  int Say(const std::string& bytes) {
+    const auto [address, length] = AddressOf(door_->endpoint());
     const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const auto length = static_cast<socklen_t>(offsetof(struct sockaddr_un, sun_path) + 1 + name.size());
-    EXPECT_EQ(connect(connection, reinterpret_cast<struct sockaddr*>(&address), length), 0);
+    EXPECT_EQ(connect(connection, reinterpret_cast<const struct sockaddr*>(&address), length), 0);
     EXPECT_EQ(send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
     return connection;
   }
@@ -140,6 +145,40 @@ TEST_F(HostDoorTest, TheDeadlineNamesWhoDidNotCome) {
 TEST_F(HostDoorTest, WhoIsNotAnsweredSaysSo) {
   EXPECT_EQ(Enter(1, MeetingOf("secret", 7, absl::Milliseconds(50))).status(),
             absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", door_->endpoint())));
+}
+
+// As where another user of the host has filled the door's backlog.
+TEST_F(HostDoorTest, AFullBacklogHoldsNobodyBeyondTheDeadline) {
+  const std::string endpoint = absl::StrCat("unix-abstract:farandole-full-", getpid());
+  const auto [address, length] = AddressOf(endpoint);
+  const auto* to = reinterpret_cast<const struct sockaddr*>(&address);
+  const int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(door, to, length), 0);
+  ASSERT_EQ(listen(door, 0), 0);
+  std::vector<int> strangers;
+  do {
+    strangers.push_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  } while (connect(strangers.back(), to, length) == 0);
+  ASSERT_EQ(errno, EAGAIN);
+  EXPECT_EQ(HostDoor::Enter(endpoint, MeetingOf("secret", 7, absl::Milliseconds(50)), 1).status(),
+            absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", endpoint)));
+  HostDoor::Meeting meeting = MeetingOf("secret", 7);
+  int asked = 0;
+  meeting.give_up = [&asked] { return ++asked < 3 ? absl::OkStatus() : absl::AbortedError("enough"); };
+  EXPECT_EQ(HostDoor::Enter(endpoint, meeting, 1).status(), absl::AbortedError("enough"));
+  // When there is room again, it gets in.
+  meeting.give_up = [] { return absl::OkStatus(); };
+  std::thread answering([door, &strangers] {
+    int connection = accept(door, nullptr, nullptr);
+    for (size_t i = 0; i + 1 < strangers.size(); ++i) close(std::exchange(connection, accept(door, nullptr, nullptr)));
+    char greeting[32];
+    EXPECT_EQ(recv(connection, greeting, sizeof(greeting), MSG_WAITALL), static_cast<ssize_t>(sizeof(greeting)));
+    close(connection);
+    close(door);
+  });
+  EXPECT_FALSE(HostDoor::Enter(endpoint, meeting, 1).ok());
+  answering.join();
+  for (const int stranger : strangers) close(stranger);
 }
 
 TEST_F(HostDoorTest, BothSidesGiveUpWhenTold) {

@@ -207,17 +207,50 @@ def rates_and_loss_scales_are_given_to_all(way: str) -> None:
             fit(net, hvd.callbacks.BroadcastGlobalVariablesCallback(0))
             assert rate_and_scale(optimizer) == [0.1, 4.0]
             continue
-        state = hvd.elastic.KerasState(net)
-        if way == "TensorFlowKerasState":
-            from farandole.tensorflow.elastic import TensorFlowKerasState
-
-            state = TensorFlowKerasState(net)
+        state = states()[way == "TensorFlowKerasState"](net)
         state.sync()
         optimizer.learning_rate = 0.3
         net.fit(own(0)[0] * numpy.inf, own(0)[1], batch_size=ROWS, verbose=0)
         assert rate_and_scale(optimizer) == [0.3, 2.0]
         state.restore()
         assert rate_and_scale(optimizer) == [0.1, 4.0]
+
+
+def states() -> Any:
+    """The kinds of states of a model."""
+    if BACKEND not in ("tensorflow", "legacy"):
+        return [hvd.elastic.KerasState]
+    from farandole.tensorflow.elastic import TensorFlowKerasState
+
+    return [hvd.elastic.KerasState, TensorFlowKerasState]
+
+
+@check
+def local_layers_stay_each_ranks_own_when_a_worker_comes() -> None:
+    """In the first sync all ranks are new, in the second one the last rank is, and in the third none."""
+    rank, size = hvd.rank(), hvd.size()
+    for kind in states():
+        net = model()
+        local = net.layers[0]
+        compiled(net, hvd.PartialDistributedOptimizer(sgd(), local_layers=local))
+        net.optimizer.build(net.trainable_variables)
+        state = kind(net)
+        state.sync()
+        for is_new in (rank == size - 1, False):
+            commits = state._commits
+            state = kind(net) if is_new else state
+            net.set_weights([each + rank for each in net.get_weights()])
+            own = [each.numpy().copy() for each in (*local.weights, *getattr(net.optimizer, "momentums", [])[:1])]
+            state.commit()
+            state._commits = 0 if is_new else commits + 1
+            state.sync()
+            for _ in ("as synced", "as restored"):
+                variables = (*local.weights, *getattr(net.optimizer, "momentums", [])[:1])
+                found, root = [each.numpy() for each in variables], hvd.broadcast_object(own)
+                assert all((a == b).all() for a, b in zip(found, root if is_new else own))
+                shared = hvd.allgather_object(net.layers[1].get_weights()[0].tolist())
+                assert shared == shared[:1] * size
+                state.restore()
 
 
 @check

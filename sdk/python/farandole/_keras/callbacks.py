@@ -80,7 +80,8 @@ class BroadcastGlobalVariables:
         models.bring_back(self.model)
         models.build_optimizer(self.model)
         variables = [*self.model.weights, *models.variables_of(self.model.optimizer)]
-        type(self).broadcast(models.without_local(variables, self._local), self.root_rank)
+        local = set(map(id, models.local_among(variables, self._local)))
+        type(self).broadcast([each for each in variables if id(each) not in local], self.root_rank)
         self.broadcast_done = True
 
 

@@ -17,6 +17,9 @@ class Exchange(Protocol):
     def register_local(self, variables: Iterable[Any]) -> None:
         """Variables that each rank has for itself: their gradients are not reduced."""
 
+    def is_local(self, variable: Any) -> bool:
+        """Whether the variable was registered."""
+
     def skip_together(self) -> None:
         """The optimizer leaves out a step where a gradient is not finite: all ranks are to do so, also where it is that of a
         local variable."""
@@ -79,6 +82,14 @@ def _wrapping(optimizer: Any) -> Any:
 def is_distributed(optimizer: Any) -> bool:
     """Whether the optimizer reduces its gradients already."""
     return hasattr(optimizer, "__dict__") and _wrapping(optimizer) is not None
+
+
+def local_variables(optimizer: Any, variables: Iterable[Any]) -> List[Any]:
+    """Those of the variables whose gradients the optimizer does not reduce."""
+    if not is_distributed(optimizer):
+        return []
+    _wrapping(optimizer).learn_local_layers()
+    return [variable for variable in variables if _wrapping(optimizer).exchange.is_local(variable)]
 
 
 def counter_of(optimizer: Any) -> Any:

@@ -1,6 +1,7 @@
 """Elastic training of Keras's models: docs/elastic.md, with a model and its optimizer as the state."""
 
-from typing import Any, Callable, Dict, List
+import contextlib
+from typing import Any, Callable, Dict, Iterator, List, Sequence
 
 import numpy
 
@@ -12,6 +13,21 @@ from . import derived, models
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
     """As farandole.elastic.run: what a framework raises where a collective ends with the epoch is the epoch's end."""
     return _elastic.run_with_errors(func, (Exception,))
+
+
+class OwnVariables:
+    """The local variables of a state: a worker that comes gets the root's, as it has none, and keeps its own from then on."""
+
+    def __init__(self) -> None:
+        self._has_them = False
+
+    @contextlib.contextmanager
+    def kept(self, optimizer: Any, variables: Sequence[Any]) -> Iterator[None]:
+        """Has a worker that is no new one keep its own among the variables, which are assigned to within."""
+        local = derived.local_variables(optimizer, variables) if self._has_them else []
+        with models.kept(models.local_among(variables, local)):
+            yield
+        self._has_them = True
 
 
 class KerasState(ObjectState):
@@ -33,6 +49,7 @@ class KerasState(ObjectState):
         self.optimizer = optimizer or model.optimizer
         derived.check_scaling(self.optimizer)
         models.build_optimizer(model)
+        self._own = OwnVariables()
         self._values: List[numpy.ndarray] = []
         self._save_variables()
 
@@ -57,7 +74,9 @@ class KerasState(ObjectState):
         super().restore()
 
     def sync_from(self, root_rank: int) -> None:
-        type(self).broadcast(self._variables(), root_rank)
+        variables = self._variables()
+        with self._own.kept(self.optimizer, variables):
+            type(self).broadcast(variables, root_rank)
         super().sync_from(root_rank)
 
 

@@ -103,6 +103,10 @@ class ArrayExchange:
         # As values, so that no other variable gets their ids.
         self._local.update((id(variable), variable) for variable in variables)
 
+    def is_local(self, variable: Any) -> bool:
+        """See derived.Exchange."""
+        return id(variable) in self._local
+
     def skip_together(self) -> None:
         """See derived.Exchange."""
         self._skips_together = True

@@ -1,6 +1,9 @@
 """Reading models and optimizers of Keras 3 and of tf-keras, and writing to them."""
 
-from typing import Any, Callable, Iterable, List, Sequence
+import contextlib
+from typing import Any, Callable, Iterable, Iterator, List, Sequence
+
+import numpy
 
 Broadcast = Callable[[Sequence[Any], int], None]
 """Gives the root's values of variables to all ranks."""
@@ -54,16 +57,25 @@ def build_optimizer(model: Any) -> None:
         optimizer.build(model.trainable_variables)
 
 
-def without_local(variables: Iterable[Any], local: Sequence[Any]) -> List[Any]:
-    """The variables without the local ones, and without what an optimizer keeps for those."""
+def local_among(variables: Iterable[Any], local: Sequence[Any]) -> List[Any]:
+    """Of the variables the local ones, and with Keras 3 what an optimizer keeps for those."""
     ids = {id(variable) for variable in local}
     # A slot's name begins with the path of its variable.
     prefixes = tuple(f"{variable.path.replace('/', '_')}_" for variable in local if hasattr(variable, "path"))
     return [
         variable
         for variable in variables
-        if id(variable) not in ids and not (prefixes and str(getattr(variable, "name", "")).startswith(prefixes))
+        if id(variable) in ids or (prefixes and str(getattr(variable, "name", "")).startswith(prefixes))
     ]
+
+
+@contextlib.contextmanager
+def kept(variables: Iterable[Any]) -> Iterator[None]:
+    """Has the variables keep their values, whatever is assigned to them within."""
+    values = [(variable, numpy.array(variable.numpy())) for variable in variables]
+    yield
+    for variable, value in values:
+        variable.assign(value)
 
 
 def learning_rate(optimizer: Any) -> float:

@@ -9,6 +9,7 @@ from .. import elastic as _elastic
 from .. import numpy as _arrays
 from .._agreement import expect_equal_tensors
 from .._keras import derived, models
+from .._keras.elastic import OwnVariables
 from ..elastic import HostsUpdatedInterrupt, ObjectState, State  # noqa: F401
 from ..process_sets import global_process_set
 from .variables import broadcast_variables
@@ -80,7 +81,12 @@ class TensorFlowKerasState(TensorFlowState):
         self.model = model
         self.optimizer = optimizer or model.optimizer
         derived.check_scaling(self.optimizer)
+        self._own = OwnVariables()
         super().__init__(variables=_Lazy(lambda: [*model.variables, *models.variables_of(self.optimizer)]), **kwargs)
+
+    def sync_from(self, root_rank: int) -> None:
+        with self._own.kept(self.optimizer, self._given()):
+            super().sync_from(root_rank)
 
 
 class _Lazy:

@@ -74,6 +74,10 @@ class KerasExchange:
         """Variables that each rank has for itself."""
         self._exchange.register_local(variables)
 
+    def is_local(self, variable: Any) -> bool:
+        """See derived.Exchange."""
+        return self._exchange.is_local(variable)
+
     def skip_together(self) -> None:
         """See derived.Exchange."""
         self._exchange.skips_together = True

@@ -239,7 +239,7 @@ class GradientReducer {
     state_->job = job;
     state_->op = op;
     for (const auto& [name, parameter] : parameters)
-      state_->slots.push_back({"gradient." + name, parameter, nullptr, {}, {}, false});
+      state_->slots.push_back({"gradient." + name, parameter, nullptr, {}, {}});
     for (size_t i = 0; i < state_->slots.size(); ++i) {
       Slot& slot = state_->slots[i];
       if (!slot.parameter.requires_grad()) continue;
@@ -272,7 +272,10 @@ class GradientReducer {
         if (first.ok() && slot.parameter.requires_grad()) first = WasFrozen(slot);
         continue;
       }
-      if (!slot.parameter.grad().defined()) slot.parameter.mutable_grad() = at::zeros_like(slot.parameter);
+      at::Tensor& gradient = slot.parameter.mutable_grad();
+      if (!gradient.defined()) gradient = at::zeros_like(slot.parameter);
+      // It may be another parameter's as well.
+      if (std::exchange(slot.is_lent, false) && gradient.storage().use_count() > 1) gradient = gradient.clone();
       state_->Submit(&slot);
     }
     for (Slot& slot : state_->slots) {
@@ -295,6 +298,8 @@ class GradientReducer {
     std::optional<Future> future;
     // By any rank, as the ranks have agreed in this epoch.
     bool is_trained = false;
+    // Its gradient's memory was used further when it was made; it travels when backward is over.
+    bool is_lent = false;
 
     // Waits for what travels.
     Status Finish() {
@@ -337,6 +342,7 @@ class GradientReducer {
     void Drop() {
       for (Slot& slot : slots) {
         if (slot.future.has_value()) static_cast<void>(slot.Finish());
+        slot.is_lent = false;
       }
       error = Status();
     }
@@ -365,21 +371,36 @@ class GradientReducer {
    public:
     Hook(std::shared_ptr<Gradients> gradients, size_t index) : gradients_(std::move(gradients)), index_(index) {}
     torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
-                                              const torch::autograd::variable_list&) override {
+                                              const torch::autograd::variable_list& inputs) override {
       const std::lock_guard<std::mutex> lock(gradients_->mutex);
       if (index_ >= gradients_->slots.size()) return outputs;
       gradients_->FollowEpoch();
       Slot& slot = gradients_->slots[index_];
-      if (slot.future.has_value()) {
+      if (slot.future.has_value() || slot.is_lent) {
         gradients_->error = Status(StatusCode::kInvalidArgument,
                                    slot.name + " was made twice: call Synchronize() after each backward()");
-        static_cast<void>(slot.Finish());
+        if (slot.future.has_value()) static_cast<void>(slot.Finish());
       }
-      gradients_->Submit(&slot);
+      slot.is_lent = IsLent(slot.parameter.grad(), inputs);
+      if (!slot.is_lent) gradients_->Submit(&slot);
       return outputs;
     }
 
    private:
+    // Whether autograd, or another gradient, uses the gradient's memory further: behind view(), unsqueeze() or cat(),
+    // autograd hands the memory of one to several tensors, and may read it until backward is over. Views are the
+    // program's: such a gradient was there before.
+    static bool IsLent(const at::Tensor& gradient, const torch::autograd::variable_list& inputs) {
+      if (!CheckIsPlain(gradient).ok() || gradient.is_view()) return false;
+      size_t users = gradient.storage().use_count() - 1;
+      if (!inputs.empty() && inputs[0].defined() && inputs[0].is_alias_of(gradient)) {
+        // The input is this hook's, and has the tensor of which it is a view.
+        --users;
+        if (inputs[0].is_view() && inputs[0]._base().use_count() == 1) --users;
+      }
+      return users > 0;
+    }
+
     std::shared_ptr<Gradients> gradients_;
     size_t index_;
   };

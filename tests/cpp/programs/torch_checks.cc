@@ -2,6 +2,7 @@
 // job. Ends with the first sentence that does not hold.
 #include <farandole/farandole.h>
 #include <farandole/torch.h>
+#include <torch/autograd.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 
@@ -148,6 +149,36 @@ void CheckGradients(Job& job) {
   REQUIRE(reducer.Synchronize().message().find("was made twice") != std::string::npos);
 }
 
+// Autograd hands the memory of one gradient to two parameters, or to one and to what it computes after that one's hook.
+void CheckGradientsOfOneMemory(Job& job) {
+  torch::manual_seed(1);
+  std::vector<at::Tensor> own = {at::randn({8, 8}), at::randn({8}), at::randn({8}), at::randn({8})};
+  for (at::Tensor& parameter : own) parameter.requires_grad_();
+  const farandole::NamedTensors named = {{"first", own[0]}, {"a", own[1]}, {"b", own[2]}, {"c", own[3]}};
+  farandole::GradientReducer reducer(&job, named, ReduceOp::kSum);
+  // Within backward, until gradients that travel have come.
+  const auto wait = [&job](const at::Tensor& gradient) {
+    ExitOnError(farandole::Allreduce(job, at::zeros({1}), "wait"));
+    return gradient;
+  };
+  const auto loss = [&own](const at::Tensor& row, const auto& hook) {
+    at::Tensor layer = at::matmul(row, own[0]);
+    layer.register_hook(hook);
+    const at::Tensor biases = own[2].unsqueeze(0) + own[3].unsqueeze(0);
+    return (at::relu(layer + own[1].unsqueeze(0)) + biases).square().sum();
+  };
+  const at::Tensor all = at::randn({job.size(), 8});
+  for (int step = 0; step < 2; ++step) {
+    for (at::Tensor& parameter : own) parameter.mutable_grad() = at::Tensor();
+    loss(all.slice(0, job.rank(), job.rank() + 1), wait).backward();
+    ExitOnError(reducer.Synchronize());
+    at::Tensor total = at::zeros({});
+    for (const at::Tensor& row : all.split(1)) total = total + loss(row, [](const at::Tensor& same) { return same; });
+    const auto expected = torch::autograd::grad({total}, own);
+    for (size_t i = 0; i < own.size(); ++i) REQUIRE(at::allclose(own[i].grad(), expected[i], 1e-4, 1e-4));
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -157,6 +188,7 @@ int main() {
   CheckOddTensors(job);
   CheckFrozenParameters(job);
   CheckGradients(job);
+  CheckGradientsOfOneMemory(job);
   ExitOnError(job.Shutdown());
   std::printf("all holds\n");
 }

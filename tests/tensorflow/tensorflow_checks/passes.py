@@ -6,6 +6,7 @@ from typing import Any, Callable, Iterator, List
 import farandole.tensorflow as hvd
 import numpy
 import tensorflow as tf
+from farandole.tensorflow.aggregation import LocalGradients
 from harness import Checks, expect_error
 
 check = Checks()
@@ -71,6 +72,36 @@ def a_v1_program_clips_what_is_reduced(averages: bool) -> None:
         found, steps = made.session.run([made.variable, made.global_step])
         numpy.testing.assert_allclose(found, [value], rtol=1e-6)
         assert steps == number + 1, "the global step counts passes"
+
+
+@check.each("run", "aggregate", "Adasum")
+def a_last_pass_that_fails_is_forgotten(way: str) -> None:
+    """The next pass is a first one again."""
+    variable, local, seen = tf.Variable([0.0]), LocalGradients(2, False), []
+    options = {"op": hvd.Adasum, "backward_passes_per_step": 2}
+    optimizer = hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0), **options)
+
+    def act(sums: List[Any], _: Any = None) -> List[Any]:
+        seen.append(abs(float(sums[0][0])))
+        if len(seen) == 1:
+            raise KeyError("once")
+        return sums
+
+    optimizer._exchange.reduce = act
+
+    def one_pass() -> int:
+        gradient = tf.constant([1.0])
+        if way == "Adasum":
+            optimizer.apply_gradients([(gradient, variable)])
+        elif way == "run":
+            local.run([gradient], act, lambda: None)
+        else:
+            local.aggregate([gradient], act)
+        return len(seen)
+
+    assert one_pass() == 0
+    expect_error(KeyError, one_pass, "once")
+    assert [one_pass() for _ in range(4)] == [1, 2, 2, 3] and seen == [2.0] * 3, seen
 
 
 @check

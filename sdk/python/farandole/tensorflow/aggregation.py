@@ -59,7 +59,7 @@ class LocalGradients:
         is_last = self._add(self._dense(gradients))
 
         def take() -> Any:
-            # With a tensor that waits until the sums are zero: `step` may return none.
+            # With a tensor that waits for what is done before: `step` may return none.
             return self._take(lambda sums: [step(sums), tf.constant(True)])
 
         return tf.cond(is_last, lambda: ran(take), lambda: ran(skip))
@@ -143,13 +143,11 @@ class LocalGradients:
         return [variable.assign(value, read_value=False) for variable, value in [*pairs, (self.count, 0)]]
 
     def _take(self, act: Callable[[List[Any]], Any]) -> Any:
-        """Calls `act` with the sums, which are zero afterwards, and returns its results."""
+        """Calls `act` with the sums, and returns its results. The sums are zero before: what fails is not added to again."""
         given = [None if each is None else each.read_value() for each in self.sums]
         if self._averages:
             given = [None if each is None else each / tf.cast(self.passes, each.dtype) for each in given]
         with tf.control_dependencies(ops_of(given)):
-            made = act(given)
-        with tf.control_dependencies(ops_of(made)):
             cleared = self._clear()
         with tf.control_dependencies(ops_of(cleared)):
-            return tf.nest.map_structure(lambda each: tf.identity(each) if isinstance(each, tf.Tensor) else each, made)
+            return act([None if each is None else tf.identity(each) for each in given])

@@ -143,6 +143,6 @@ class CombinedSteps(_Wrapping):
         return [variable.assign(value, read_value=False) for variable, value in values]
 
     def _end(self, variables: Sequence[Any]) -> List[Any]:
-        combined = self._combine(variables, [start.read_value() for start in self._starts])
-        with tf.control_dependencies(ops_of(combined)):
-            return [*combined, self._count.assign(0, read_value=False)]
+        counted = self._count.assign(0, read_value=False)  # also where the steps cannot be combined
+        with tf.control_dependencies(ops_of(counted)):
+            return self._combine(variables, [start.read_value() for start in self._starts])

@@ -28,14 +28,14 @@ def users_of(tensor: torch.Tensor) -> int:
 
 
 @functools.lru_cache(maxsize=None)
-def users_in_hook(device: torch.device) -> int:
-    """The users of the storage of a gradient that autograd has just made, in the hook. Versions of PyTorch differ in what
-    they still hold then."""
+def users_in_hook(device: torch.device, is_view: bool = False) -> int:
+    """The users of the storage of a gradient that autograd has just made, in the hook: by itself, or as a view of another
+    tensor (`is_view`), as those of linear layers. Versions of PyTorch differ in what they still hold then."""
     found = []
     with torch.enable_grad():
         probe = torch.zeros(1, device=device, requires_grad=True)
         probe.register_post_accumulate_grad_hook(lambda owner: found.append(users_of(owner.grad)))
-        (probe * 2).backward()
+        ((probe.view(1, 1) if is_view else probe) * 2).backward()
     return max(found[0], users_of(torch.empty(1, device=device)))
 
 

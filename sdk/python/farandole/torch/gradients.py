@@ -49,6 +49,7 @@ class Gradient:
         "version",
         "is_awaited",
         "order",
+        "own_users",
         "most_users",
         "is_lent",
     )
@@ -67,7 +68,8 @@ class Gradient:
         self.version = 0  # of it, when it was sent
         # In which order of its dimensions it travels, as ranks have agreed; empty: as they are counted, as before that.
         self.order: Optional[Tuple[int, ...]] = None
-        self.most_users = 0  # of its memory in the hook, where nothing else uses that
+        # Of its memory in the hook, where nothing else uses that for certain, and where something else may.
+        self.own_users = self.most_users = 0
         self.is_lent = False  # its memory was used further in the hook of this step
 
     def takes_part(self) -> bool:
@@ -100,8 +102,12 @@ class Gradient:
         cat() autograd hands the memory of one gradient to several, and may read it until backward is over. Views are
         the program's: such a gradient was there before."""
         grad, place = self.parameter.grad, self.place
-        if place is None or grad is not place.view:
-            self.is_lent = grad.layout is torch.strided and not grad._is_view() and users_of(grad) > self.most_users
+        if (place is None or grad is not place.view) and grad.layout is torch.strided and not grad._is_view():
+            users = users_of(grad)
+            self.is_lent = users > self.most_users
+            if self.own_users < users <= self.most_users:
+                # In PyTorch 2.4 those of linear layers look the same as those that autograd uses further.
+                grad.data = grad.detach().clone()
         return self.is_lent
 
     def settled(self) -> torch.Tensor:
@@ -172,10 +178,15 @@ def leave_frozen(frozen: Iterable[Gradient], settings: Settings) -> None:
             gradient.leave_frozen()
 
 
+def _users_in_hook(device: torch.device) -> Tuple[int, int]:
+    own = users_in_hook(device)
+    return own, max(own, users_in_hook(device, is_view=True))
+
+
 def weak_hook(reducer: Any, gradient: Gradient) -> Callable[[torch.Tensor], None]:
     """Tells a Reducer of each backward pass, for as long as there is one."""
     reference = weakref.ref(reducer)
-    gradient.most_users = users_in_hook(gradient.parameter.device)
+    gradient.own_users, gradient.most_users = _users_in_hook(gradient.parameter.device)
 
     def hook(_parameter: torch.Tensor) -> None:
         alive = reference()

@@ -55,7 +55,7 @@ def _mark_each(tensors: Sequence[torch.Tensor]) -> None:
 mark_written: Callable[[Sequence[torch.Tensor]], None] = torch._C._increment_version
 try:
     mark_written((torch.empty(0),))
-except TypeError:  # older versions take one tensor
+except (TypeError, RuntimeError):  # older versions take one tensor
     mark_written = _mark_each
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import numbers
 import os
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 
 import numpy
 
@@ -228,14 +228,32 @@ class LearningRateWarmup(LearningRateSchedule):
             print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {rate:g}.")
 
 
+class _Unsaved:
+    """A model without its save(): of a ModelCheckpoint's work the comparison is left."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def save(self, *arguments: Any, **options: Any) -> None:
+        """Another rank does."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+
 class BestModelCheckpoint:
     """Has rank 0 save the model whenever a metric is better than ever. Averaged metrics come of a MetricAverageCallback before it.
+    The other ranks remember the best as well: one of them may be rank 0 in the next epoch of an elastic job.
 
     `filepath` may be set as an attribute before the training.
     """
 
     model: Any
     filepath: Any
+    monitor: str
+    save_freq: Any
+    set_model: Callable[[Any], None]
+    verbose: int
     _PLACEHOLDER = "best.keras"
 
     def __init__(
@@ -265,11 +283,31 @@ class BestModelCheckpoint:
         super().on_train_begin(logs)  # type: ignore[misc]
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """As ModelCheckpoint's, on rank 0."""
-        if rank() == 0:
-            super().on_train_batch_end(batch, logs)  # type: ignore[misc]
+        """As ModelCheckpoint's, which saves on rank 0."""
+        if self.save_freq != "epoch" and self._has_metric(logs):
+            with self._saving_on_rank_0():
+                super().on_train_batch_end(batch, logs)  # type: ignore[misc]
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """As ModelCheckpoint's, on rank 0."""
+        """As ModelCheckpoint's, which saves on rank 0."""
+        if self._has_metric(logs):
+            with self._saving_on_rank_0():
+                super().on_epoch_end(epoch, logs)  # type: ignore[misc]
+
+    def _has_metric(self, logs: Any) -> bool:
+        """On rank 0 Keras says that there is none. The others may have no validation."""
+        return rank() == 0 or self.monitor in (logs or {})
+
+    @contextlib.contextmanager
+    def _saving_on_rank_0(self) -> Iterator[None]:
         if rank() == 0:
-            super().on_epoch_end(epoch, logs)  # type: ignore[misc]
+            yield
+            return
+        model, verbose = self.model, self.verbose
+        self.set_model(_Unsaved(model))
+        self.verbose = 0
+        try:
+            yield
+        finally:
+            self.set_model(model)
+            self.verbose = verbose

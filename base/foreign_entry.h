@@ -9,10 +9,9 @@
 namespace farandole {
 
 // Files and directories in a directory that others may write, too: somebody may have put something there first, to read
-// what is written to it or to lead it elsewhere. The rule is that of Linux' protected_symlinks.
+// the output that goes to it or to lead it elsewhere.
 
-// What lies at `path`, which may be a link, belongs to this process's user or to the owner of the directory that it
-// lies in, or there is nothing.
+// The entry at `path`, a link itself, belongs to this process's user or to root, or there is none.
 //   FAILED_PRECONDITION  it belongs to another user; the text names him, and follows "cannot write PATH: "
 absl::Status CheckOwner(const std::string& path);
 

@@ -68,10 +68,12 @@ int RunWriter(char** arguments) {
   std::cout << "ready" << std::endl;
   ArmWhenTold();
   const char* path = nullptr;
-  FD_CHECK_EQ(farandole_checkpoint_begin(directory.c_str(), "model", 100, "pt", /*replace=*/1, &path), FARANDOLE_OK)
+  int64_t number = 0;
+  FD_CHECK_EQ(farandole_checkpoint_begin(directory.c_str(), "model", 100, "pt", /*replace=*/1, &number, &path),
+              FARANDOLE_OK)
       << farandole_last_error();
   std::ofstream(path) << arguments[4];
-  FD_CHECK_EQ(farandole_checkpoint_commit(&path), FARANDOLE_OK) << farandole_last_error();
+  FD_CHECK_EQ(farandole_checkpoint_commit(number, &path), FARANDOLE_OK) << farandole_last_error();
   KillAtFileCall(0, false);
   farandole_shutdown(nullptr);
   return 0;

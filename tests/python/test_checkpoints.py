@@ -63,12 +63,12 @@ class Writers:
         self._path = ffi.new("char[]", b"temporary")
 
     def farandole_checkpoint_begin(self, *arguments: Any) -> int:
-        arguments[-1][0] = self._path
+        arguments[-1][0], arguments[-2][0] = self._path, 7
         self.calls.append("begin")
         raise KeyboardInterrupt  # the handler runs as the call returns
 
-    def farandole_checkpoint_abandon(self) -> None:
-        self.calls.append("abandon")
+    def farandole_checkpoint_abandon(self, number: int) -> None:
+        self.calls.append(f"abandon {number}")
 
 
 def test_a_checkpoint_that_is_interrupted_as_it_begins_does_not_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,4 +78,4 @@ def test_a_checkpoint_that_is_interrupted_as_it_begins_does_not_stay_open(monkey
     monkeypatch.setattr(checkpoint, "rank", lambda: 0)
     with pytest.raises(KeyboardInterrupt):
         checkpoint.save(lambda path: None, "anywhere", 1)
-    assert writers.calls == ["begin", "abandon"]
+    assert writers.calls == ["begin", "abandon 7"]

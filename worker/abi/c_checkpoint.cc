@@ -1,5 +1,6 @@
 // The checkpoint part of the C interface.
 #include <string>
+#include <utility>
 
 #include "worker/abi/c_call.h"
 #include "worker/farandole.h"
@@ -27,25 +28,29 @@ int GivePath(const absl::StatusOr<std::string>& given, const char** path) {
 extern "C" {
 
 int farandole_checkpoint_begin(const char* directory, const char* name, int64_t step, const char* extension,
-                               int replace, const char** path) {
+                               int replace, int64_t* checkpoint, const char** path) {
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
-    return GivePath(worker.checkpoints().Begin(Text(directory), Text(name), step, Text(extension), replace != 0), path);
+    absl::StatusOr<farandole::CheckpointSession::Begun> begun =
+        worker.checkpoints().Begin(Text(directory), Text(name), step, Text(extension), replace != 0);
+    if (!begun.ok()) return Code(begun.status());
+    *checkpoint = begun->number;
+    return GivePath(std::move(begun->path), path);
   });
 }
 
-int farandole_checkpoint_commit(const char** path) {
+int farandole_checkpoint_commit(int64_t checkpoint, const char** path) {
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION,
-                         [&](Worker& worker) { return GivePath(worker.checkpoints().Commit(), path); });
+                         [&](Worker& worker) { return GivePath(worker.checkpoints().Commit(checkpoint), path); });
 }
 
-int farandole_checkpoint_fail(const char* cause) {
+int farandole_checkpoint_fail(int64_t checkpoint, const char* cause) {
   return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION,
-                         [&](Worker& worker) { return Code(worker.checkpoints().Fail(Text(cause))); });
+                         [&](Worker& worker) { return Code(worker.checkpoints().Fail(checkpoint, Text(cause))); });
 }
 
-void farandole_checkpoint_abandon(void) {
+void farandole_checkpoint_abandon(int64_t checkpoint) {
   WithWorker<int>(0, [&](Worker& worker) {
-    worker.checkpoints().Abandon();
+    worker.checkpoints().Abandon(checkpoint);
     return 0;
   });
 }

@@ -111,11 +111,12 @@ TEST_F(CTextsTest, OtherNamesAreRefusedToo) {
   char directory[] = "/tmp/c_texts.XXXXXX";
   ASSERT_NE(mkdtemp(directory), nullptr);
   const char* path = nullptr;
+  int64_t number = 0;
   int64_t step = 0;
   farandole_arena* arena = nullptr;
   const std::map<std::string, std::function<int64_t()>> calls = {
       {"arena_create", [&] { return farandole_arena_create(kWrong, 4096, 0, &arena, nullptr); }},
-      {"checkpoint_begin", [&] { return farandole_checkpoint_begin(directory, kWrong, 1, "bin", 0, &path); }},
+      {"checkpoint_begin", [&] { return farandole_checkpoint_begin(directory, kWrong, 1, "bin", 0, &number, &path); }},
       {"checkpoint_find", [&] { return farandole_checkpoint_find(directory, kWrong, -1, &path, &step); }},
   };
   for (const auto& [function, call] : calls) {

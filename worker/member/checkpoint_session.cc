@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <limits>
 #include <system_error>
 #include <vector>
 
@@ -72,8 +73,9 @@ absl::StatusOr<v1::BeginCheckpointResponse> CheckpointSession::Grant(const std::
   return granted;
 }
 
-absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory, absl::string_view name, int64_t step,
-                                                     absl::string_view extension, bool replace) {
+absl::StatusOr<CheckpointSession::Begun> CheckpointSession::Begin(absl::string_view directory, absl::string_view name,
+                                                                  int64_t step, absl::string_view extension,
+                                                                  bool replace) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (rank_ != 0) {
     return absl::PermissionDeniedError(
@@ -104,14 +106,26 @@ absl::StatusOr<std::string> CheckpointSession::Begin(absl::string_view directory
       if (!status.ok()) return TellFailure(status);
     }
     writer_ = *std::move(writer);
-    return writer_->temporary_path();
+    number_ = absl::Uniform<int64_t>(random, 1, std::numeric_limits<int64_t>::max());
+    return Begun{number_, writer_->temporary_path()};
   }
 }
 
-absl::StatusOr<std::string> CheckpointSession::Commit() {
+absl::StatusOr<CheckpointWriter> CheckpointSession::Take(int64_t number) {
+  if (!writer_.has_value() || number != number_) {
+    return absl::AbortedError(
+        "this checkpoint is not being written any more: the epoch in which it was begun has ended, or it was "
+        "committed, "
+        "failed or abandoned");
+  }
+  return *std::exchange(writer_, std::nullopt);
+}
+
+absl::StatusOr<std::string> CheckpointSession::Commit(int64_t number) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (!writer_.has_value()) return absl::FailedPreconditionError("no checkpoint is being written");
-  CheckpointWriter writer = *std::exchange(writer_, std::nullopt);
+  absl::StatusOr<CheckpointWriter> taken = Take(number);
+  if (!taken.ok()) return taken.status();
+  CheckpointWriter& writer = *taken;
   absl::StatusOr<v1::Checkpoint> finished = writer.Finish(job_, epoch_);
   if (!finished.ok()) return TellFailure(finished.status());
   if (link_ == nullptr) {
@@ -147,11 +161,11 @@ absl::StatusOr<std::string> CheckpointSession::Settle(v1::CommitCheckpointReques
   return TellFailure(failure);
 }
 
-absl::Status CheckpointSession::Fail(absl::string_view cause) {
+absl::Status CheckpointSession::Fail(int64_t number, absl::string_view cause) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (!writer_.has_value()) return absl::FailedPreconditionError("no checkpoint is being written");
-  CheckpointWriter writer = *std::exchange(writer_, std::nullopt);
-  return TellFailure(writer.Fail(cause));
+  absl::StatusOr<CheckpointWriter> writer = Take(number);
+  if (!writer.ok()) return writer.status();
+  return TellFailure(writer->Fail(cause));
 }
 
 absl::Status CheckpointSession::TellFailure(const absl::Status& failure) {
@@ -160,11 +174,11 @@ absl::Status CheckpointSession::TellFailure(const absl::Status& failure) {
   return failure;
 }
 
-void CheckpointSession::Abandon() {
+void CheckpointSession::Abandon(int64_t number) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (writer_.has_value())
+  // Its destructor removes the file.
+  if (Take(number).ok())
     TellFailure(absl::CancelledError("the program gave it up while it wrote the file")).IgnoreError();
-  writer_.reset();
 }
 
 absl::StatusOr<v1::Checkpoint> CheckpointSession::Find(const std::string& directory, absl::string_view name,

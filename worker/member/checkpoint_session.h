@@ -25,12 +25,19 @@ class CheckpointSession {
   CheckpointSession(CoordinatorLink* link, std::string job, int rank, uint64_t epoch)
       : link_(link), job_(std::move(job)), rank_(rank), epoch_(epoch) {}
 
-  // Errors and results as farandole_checkpoint_begin, _commit, _fail and _find say.
-  absl::StatusOr<std::string> Begin(absl::string_view directory, absl::string_view name, int64_t step,
-                                    absl::string_view extension, bool replace);
-  absl::StatusOr<std::string> Commit();
-  absl::Status Fail(absl::string_view cause);
-  void Abandon();
+  // A checkpoint that is being written.
+  struct Begun {
+    // Of this one alone, also among those of other epochs and jobs of the process; not 0.
+    int64_t number = 0;
+    // The file to write.
+    std::string path;
+  };
+  // Errors and results as farandole_checkpoint_begin, _commit, _fail, _abandon and _find say; `number` is Begun's.
+  absl::StatusOr<Begun> Begin(absl::string_view directory, absl::string_view name, int64_t step,
+                              absl::string_view extension, bool replace);
+  absl::StatusOr<std::string> Commit(int64_t number);
+  absl::Status Fail(int64_t number, absl::string_view cause);
+  void Abandon(int64_t number);
   absl::StatusOr<v1::Checkpoint> Find(const std::string& directory, absl::string_view name, int64_t step);
 
  private:
@@ -42,6 +49,8 @@ class CheckpointSession {
   absl::StatusOr<std::string> Settle(v1::CommitCheckpointRequest request, const absl::Status& failure,
                                      CheckpointWriter* writer);
 
+  // Ends the writing of the checkpoint of this number. ABORTED: it is not being written.
+  absl::StatusOr<CheckpointWriter> Take(int64_t number);
   // A checkpoint that people have asked for could not be written.
   absl::Status TellFailure(const absl::Status& failure);
 
@@ -51,6 +60,8 @@ class CheckpointSession {
   const uint64_t epoch_;
   std::mutex mutex_;
   std::optional<CheckpointWriter> writer_;
+  // Begun::number of writer_.
+  int64_t number_ = 0;
   // Without a coordinator: the job's checkpoints that writer_ was granted to replace. Another writer may have made
   // others since.
   std::vector<std::string> replaced_;

@@ -98,10 +98,11 @@ class CheckpointSessionTest : public testing::Test {
 
   // Writes and commits a checkpoint of the next step.
   absl::StatusOr<std::string> Save(bool replace = false) {
-    const absl::StatusOr<std::string> temporary = session_->Begin(directory_, "model", ++step_, "pt", replace);
+    const absl::StatusOr<CheckpointSession::Begun> temporary =
+        session_->Begin(directory_, "model", ++step_, "pt", replace);
     if (!temporary.ok()) return temporary.status();
-    std::ofstream(*temporary) << "weights of step " << step_;
-    return session_->Commit();
+    std::ofstream(temporary->path) << "weights of step " << step_;
+    return session_->Commit(temporary->number);
   }
 
   std::vector<std::string> InCatalogue() {
@@ -220,21 +221,21 @@ TEST_F(CheckpointSessionTest, WithoutAWordOfTheCatalogueTheFileStaysAndIsNamed) 
   }
   // A coordinator that has lost its state knows of no token, and says nothing about what it was before.
   const size_t kept = OnDisk().size();
-  const absl::StatusOr<std::string> temporary = session_->Begin(directory_, "model", ++step_, "pt", false);
+  const absl::StatusOr<CheckpointSession::Begun> temporary = session_->Begin(directory_, "model", ++step_, "pt", false);
   ASSERT_TRUE(temporary.ok()) << temporary.status();
-  std::ofstream(*temporary) << "weights";
+  std::ofstream(temporary->path) << "weights";
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     gate_ = std::make_unique<CheckpointGate>("default", "mnist");
   }
-  EXPECT_EQ(session_->Commit().status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(session_->Commit(temporary->number).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(OnDisk().size(), kept + 1);
 }
 
 TEST_F(CheckpointSessionTest, AWriterThatANewerOneHasFencedRemovesItsFile) {
-  const absl::StatusOr<std::string> temporary = session_->Begin(directory_, "model", 1, "pt", false);
+  const absl::StatusOr<CheckpointSession::Begun> temporary = session_->Begin(directory_, "model", 1, "pt", false);
   ASSERT_TRUE(temporary.ok()) << temporary.status();
-  std::ofstream(*temporary) << "old";
+  std::ofstream(temporary->path) << "old";
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     v1::BeginCheckpointRequest newer;
@@ -245,9 +246,30 @@ TEST_F(CheckpointSessionTest, AWriterThatANewerOneHasFencedRemovesItsFile) {
     newer.set_idempotency_key("k");
     ASSERT_TRUE(gate_->Begin(newer, {2, true, "newer"}, &writes_).ok());
   }
-  EXPECT_EQ(session_->Commit().status().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(session_->Commit(temporary->number).status().code(), absl::StatusCode::kAborted);
   EXPECT_THAT(OnDisk(), IsEmpty());
   EXPECT_THAT(asked_, ElementsAre("commit", "give up"));
+}
+
+// A thread that still writes when the epoch ends calls the session of the next one.
+TEST_F(CheckpointSessionTest, AWriterOfAnEarlierEpochDoesNotEndThatOfALaterOne) {
+  for (CoordinatorLink* const link : {link_.get(), static_cast<CoordinatorLink*>(nullptr)}) {
+    auto earlier = std::make_unique<CheckpointSession>(link, "mnist", 0, 1);
+    const absl::StatusOr<CheckpointSession::Begun> old = earlier->Begin(directory_, "old", ++step_, "pt", false);
+    ASSERT_TRUE(old.ok()) << old.status();
+    earlier.reset();
+    EXPECT_EQ(session_->Commit(old->number).status().code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(session_->Fail(old->number, "no ink").code(), absl::StatusCode::kAborted);
+    const absl::StatusOr<CheckpointSession::Begun> temporary = session_->Begin(directory_, "new", step_, "pt", false);
+    ASSERT_TRUE(temporary.ok()) << temporary.status();
+    std::ofstream(temporary->path) << "half";
+    EXPECT_EQ(session_->Commit(old->number).status().code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(session_->Fail(old->number, "no ink").code(), absl::StatusCode::kAborted);
+    session_->Abandon(old->number);
+    std::ofstream(temporary->path) << "weights";
+    EXPECT_TRUE(session_->Commit(temporary->number).ok());
+    EXPECT_EQ(session_->Commit(temporary->number).status().code(), absl::StatusCode::kAborted);
+  }
 }
 
 // Another job, which has another coordinator, writes the same name and step at the same time.
@@ -267,13 +289,15 @@ TEST_F(CheckpointSessionTest, WithoutACoordinatorAWriterReplacesOnlyWhatItWasGra
     CheckpointSession one(nullptr, "train.py", 0, 1);
     CheckpointSession other(nullptr, "train.py", 0, 1);
     const std::vector<std::string> before = OnDisk();
+    std::vector<int64_t> numbers;
     for (CheckpointSession* const session : {&one, &other}) {
-      const absl::StatusOr<std::string> temporary = session->Begin(directory_, "model", 1, "pt", replace);
+      const absl::StatusOr<CheckpointSession::Begun> temporary = session->Begin(directory_, "model", 1, "pt", replace);
       ASSERT_TRUE(temporary.ok()) << temporary.status();
-      std::ofstream(*temporary) << "weights";
+      std::ofstream(temporary->path) << "weights";
+      numbers.push_back(temporary->number);
     }
-    const absl::StatusOr<std::string> first = one.Commit();
-    const absl::StatusOr<std::string> second = other.Commit();
+    const absl::StatusOr<std::string> first = one.Commit(numbers[0]);
+    const absl::StatusOr<std::string> second = other.Commit(numbers[1]);
     ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
     EXPECT_THAT(OnDisk(), ElementsAre(*first, *second));
     for (const std::string& replaced : before) EXPECT_FALSE(std::filesystem::exists(replaced)) << replaced;

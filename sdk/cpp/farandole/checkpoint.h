@@ -27,21 +27,25 @@ class CheckpointWriter {
   // PERMISSION_DENIED: not rank 0. ALREADY_EXISTS: there is one of this name and step. FAILED_PRECONDITION: another is
   // open. RESOURCE_EXHAUSTED, UNAVAILABLE: the directory cannot be written, or the coordinator not be reached.
   static StatusOr<CheckpointWriter> Begin(Job& job, const CheckpointPlace& place) {
-    const char* path = nullptr;
-    const int code = job.functions().checkpoint_begin(place.directory.c_str(), place.name.c_str(), place.step,
-                                                      place.extension.c_str(), place.replace ? 1 : 0, &path);
-    if (code != FARANDOLE_OK) return StatusOf(job.functions(), code);
     CheckpointWriter made;
+    const char* path = nullptr;
+    const int code =
+        job.functions().checkpoint_begin(place.directory.c_str(), place.name.c_str(), place.step,
+                                         place.extension.c_str(), place.replace ? 1 : 0, &made.number_, &path);
+    if (code != FARANDOLE_OK) return StatusOf(job.functions(), code);
     made.life_ = job.life();
     made.is_open_ = true;
     made.path_ = path;
     return made;
   }
   CheckpointWriter(CheckpointWriter&& other) noexcept
-      : life_(other.life_), is_open_(std::exchange(other.is_open_, false)), path_(std::move(other.path_)) {}
+      : life_(other.life_),
+        is_open_(std::exchange(other.is_open_, false)),
+        number_(other.number_),
+        path_(std::move(other.path_)) {}
   CheckpointWriter& operator=(CheckpointWriter&&) = delete;
   ~CheckpointWriter() {
-    if (is_open_) life_.functions().checkpoint_abandon();
+    if (is_open_) life_.functions().checkpoint_abandon(number_);
   }
 
   // The temporary file to write.
@@ -53,7 +57,7 @@ class CheckpointWriter {
     if (!std::exchange(is_open_, false)) return IsOver();
     const Functions& functions = life_.functions();
     const char* path = nullptr;
-    const int code = functions.checkpoint_commit(&path);
+    const int code = functions.checkpoint_commit(number_, &path);
     if (code != FARANDOLE_OK) return StatusOf(functions, code);
     return std::string(path);
   }
@@ -62,7 +66,7 @@ class CheckpointWriter {
   Status Fail(const std::string& cause) {
     if (!std::exchange(is_open_, false)) return IsOver();
     const Functions& functions = life_.functions();
-    return StatusOf(functions, functions.checkpoint_fail(cause.c_str()));
+    return StatusOf(functions, functions.checkpoint_fail(number_, cause.c_str()));
   }
 
  private:
@@ -73,6 +77,7 @@ class CheckpointWriter {
 
   Life life_;
   bool is_open_ = false;
+  int64_t number_ = 0;
   std::string path_;
 };
 

@@ -381,21 +381,23 @@ farandole_go_outcome farandole_go_copy_result(farandole_handle handle, void* out
 void farandole_go_release(farandole_handle handle) { table.release(handle); }
 
 farandole_go_outcome farandole_go_checkpoint_begin(const char* directory, const char* name, int64_t step,
-                                                   const char* extension, int replace) {
+                                                   const char* extension, int replace, int64_t* number) {
   const char* path = NULL;
   const farandole_go_outcome outcome =
-      of_code(table.checkpoint_begin(directory, name, step, extension, replace, &path));
+      of_code(table.checkpoint_begin(directory, name, step, extension, replace, number, &path));
   return with_text(outcome, path);
 }
 
-farandole_go_outcome farandole_go_checkpoint_commit(void) {
+farandole_go_outcome farandole_go_checkpoint_commit(int64_t number) {
   const char* path = NULL;
-  const farandole_go_outcome outcome = of_code(table.checkpoint_commit(&path));
+  const farandole_go_outcome outcome = of_code(table.checkpoint_commit(number, &path));
   return with_text(outcome, path);
 }
 
-farandole_go_outcome farandole_go_checkpoint_fail(const char* cause) { return of_code(table.checkpoint_fail(cause)); }
-void farandole_go_checkpoint_abandon(void) { table.checkpoint_abandon(); }
+farandole_go_outcome farandole_go_checkpoint_fail(int64_t number, const char* cause) {
+  return of_code(table.checkpoint_fail(number, cause));
+}
+void farandole_go_checkpoint_abandon(int64_t number) { table.checkpoint_abandon(number); }
 
 farandole_go_outcome farandole_go_checkpoint_requested(const int32_t* cancel) {
   int32_t requested = 0;

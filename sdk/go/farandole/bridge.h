@@ -127,10 +127,10 @@ void farandole_go_release(farandole_handle handle);
 
 /* The sentence is the path where the code is OK; that of find is followed by the step in the value. */
 farandole_go_outcome farandole_go_checkpoint_begin(const char* directory, const char* name, int64_t step,
-                                                   const char* extension, int replace);
-farandole_go_outcome farandole_go_checkpoint_commit(void);
-farandole_go_outcome farandole_go_checkpoint_fail(const char* cause);
-void farandole_go_checkpoint_abandon(void);
+                                                   const char* extension, int replace, int64_t* number);
+farandole_go_outcome farandole_go_checkpoint_commit(int64_t number);
+farandole_go_outcome farandole_go_checkpoint_fail(int64_t number, const char* cause);
+void farandole_go_checkpoint_abandon(int64_t number);
 farandole_go_outcome farandole_go_checkpoint_requested(const int32_t* cancel);
 farandole_go_outcome farandole_go_checkpoint_find(const char* directory, const char* name, int64_t step);
 

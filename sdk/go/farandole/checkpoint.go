@@ -38,8 +38,9 @@ func (o CheckpointOptions) withDefaults() CheckpointOptions {
 
 // Checkpoint is a session: the right to write one checkpoint. Write the file at Path, and then Commit, Fail or Abandon.
 type Checkpoint struct {
-	job  *Job
-	path string
+	job    *Job
+	number C.int64_t
+	path   string
 	// Committed, failed or abandoned.
 	isOver atomic.Bool
 }
@@ -63,11 +64,12 @@ func (j *Job) BeginCheckpoint(directory string, step int64, options CheckpointOp
 	if options.Replace {
 		replace = 1
 	}
-	outcome := C.farandole_go_checkpoint_begin(place, name, C.int64_t(step), extension, replace)
+	var number C.int64_t
+	outcome := C.farandole_go_checkpoint_begin(place, name, C.int64_t(step), extension, replace, &number)
 	if err := errorOf(outcome); err != nil {
 		return nil, err
 	}
-	return &Checkpoint{job: j, path: takeString(outcome.sentence)}, nil
+	return &Checkpoint{job: j, number: number, path: takeString(outcome.sentence)}, nil
 }
 
 // Path is the temporary file to write.
@@ -89,7 +91,7 @@ func (c *Checkpoint) Commit() (path string, err error) {
 	if err := c.end(); err != nil {
 		return "", err
 	}
-	outcome := C.farandole_go_checkpoint_commit()
+	outcome := C.farandole_go_checkpoint_commit(c.number)
 	if err := errorOf(outcome); err != nil {
 		return "", err
 	}
@@ -104,13 +106,13 @@ func (c *Checkpoint) Fail(cause error) error {
 	}
 	words := C.CString(cause.Error())
 	defer C.free(unsafe.Pointer(words))
-	return errorOf(C.farandole_go_checkpoint_fail(words))
+	return errorOf(C.farandole_go_checkpoint_fail(c.number, words))
 }
 
 // Abandon removes the file. It does nothing after Commit, Fail or Abandon.
 func (c *Checkpoint) Abandon() {
 	if c.end() == nil {
-		C.farandole_go_checkpoint_abandon()
+		C.farandole_go_checkpoint_abandon(c.number)
 	}
 }
 

@@ -12,7 +12,7 @@ from typing import Any, Callable, Optional, Tuple, Union
 from ._library import OK, failure, ffi, lib
 from ._ops import encode_name
 from .basics import rank
-from .exceptions import CheckpointError, QuotaError
+from .exceptions import CheckpointError, EpochEnded, QuotaError
 from .objects import broadcast_object
 
 State = Any
@@ -96,22 +96,22 @@ def save(
 
 
 def _save(state_or_writer: Union[State, Writer], place: Tuple[bytes, Any, int], extension: str, replace: bool) -> str:
-    path = ffi.new("const char**")
+    number, path = ffi.new("int64_t*"), ffi.new("const char**")
     try:
-        _check(lib.farandole_checkpoint_begin(*place, _text(extension), replace, path))
-        _write(state_or_writer, ffi.string(path[0]).decode())
+        _check(lib.farandole_checkpoint_begin(*place, _text(extension), replace, number, path))
+        _write(state_or_writer, ffi.string(path[0]).decode(), number[0])
     except CheckpointError:
         raise  # none is open any more
     except BaseException:
         # A signal's handler may have raised while it was begun, which takes as long as the coordinator's answer.
-        if path[0] != ffi.NULL:
-            lib.farandole_checkpoint_abandon()
+        if number[0] != 0:
+            lib.farandole_checkpoint_abandon(number[0])
         raise
-    _check(lib.farandole_checkpoint_commit(path))
+    _check(lib.farandole_checkpoint_commit(number[0], path))
     return ffi.string(path[0]).decode()
 
 
-def _write(state_or_writer: Union[State, Writer], temporary: str) -> None:
+def _write(state_or_writer: Union[State, Writer], temporary: str, number: int) -> None:
     try:
         if callable(state_or_writer) and not hasattr(state_or_writer, "state_dict"):
             state_or_writer(temporary)
@@ -120,7 +120,10 @@ def _write(state_or_writer: Union[State, Writer], temporary: str) -> None:
     except ImportError:
         raise
     except Exception as error:
-        raise CheckpointError(str(failure(lib.farandole_checkpoint_fail(_reason(error).encode())))) from error
+        failed = failure(lib.farandole_checkpoint_fail(number, _reason(error).encode()))
+        if isinstance(failed, EpochEnded):
+            raise failed from error
+        raise CheckpointError(str(failed)) from error
 
 
 def _check(code: int) -> None:

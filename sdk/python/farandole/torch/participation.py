@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import re
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 
@@ -136,18 +136,22 @@ class Participation:
     def _merge(self, parts: Parts) -> Parts:
         every = dict(allgather_object((lib.farandole_rank(), parts), _NAME, self._process_set))
         merged: Parts = {}
+        common = set(parts).intersection(*every.values())
+        orders: Dict[str, Set[Tuple[int, ...]]] = {}
+        for known in every.values():
+            for name, part in known.items():
+                orders.setdefault(name, set()).add(part.order)
         for rank, theirs in every.items():
             for name, part in theirs.items():
                 if not part.is_trained:
                     continue
-                other = next((other for other, known in every.items() if name not in known), None)
-                if other is not None:
+                if name not in common:
+                    other = next(other for other, known in every.items() if name not in known)
                     raise InvalidRequest(
                         f"{name}: rank {rank} trains this parameter, and the optimizer of rank {other} does not have it"
                     )
                 sparse_dim = max(part.sparse_dim, merged[name].sparse_dim if name in merged else 0)
-                orders = {known[name].order for known in every.values()}
-                merged[name] = part._replace(sparse_dim=sparse_dim, order=part.order if len(orders) == 1 else ())
+                merged[name] = part._replace(sparse_dim=sparse_dim, order=part.order if len(orders[name]) == 1 else ())
         return merged
 
 

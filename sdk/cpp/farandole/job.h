@@ -23,8 +23,7 @@ inline namespace sdk {
 
 // This process's part in a job, from Init() to the end of this object, which leaves the job in order. A process has one
 // at a time: a Job that was shut down or moved from refuses all calls (FAILED_PRECONDITION), and its destructor does
-// nothing to a later one. All methods may be called from any thread, but for Rejoin, Shutdown and the destructor beside
-// others.
+// nothing to a later one. Any thread may call any method, but Rejoin, Shutdown and the destructor not beside others.
 //
 // All ranks of the process set call an operation with the same name, element type and, unless it says otherwise,
 // shape; without a name, calls are paired in their order. Where ranks disagree, each gets INVALID_ARGUMENT, which names
@@ -42,6 +41,7 @@ class Job {
     Leave();
     life_ = std::exchange(other.life_, Life());
     rejoins_ = other.rejoins_;
+    joins_ = other.joins_;
     exceptions_ = other.exceptions_;
     interrupted_ = other.interrupted_;
     return *this;
@@ -72,8 +72,7 @@ class Job {
     const Life life = life_;
     const Functions& functions = life.functions();
     Status status = StatusOf(functions, functions.shutdown(interrupted_));
-    // After an error it may go on.
-    if (functions.is_initialized() != 1) life.End();
+    if (functions.is_initialized() != 1) life.End();  // after an error it may go on
     return status;
   }
   // This program cannot go on: ends the epoch on all ranks with these words.
@@ -87,6 +86,7 @@ class Job {
   }
   // How many further epochs this process has joined since Init(): tells two epochs apart also where epoch() stays 0.
   int64_t rejoins() const { return rejoins_; }
+  int64_t joins() const { return joins_; }  // the calls of Join() and JoinAsync()
   // OK, or why the epoch has ended.
   Status EpochEnded() const { return Told(functions().epoch_ended()); }
   // From now on Shutdown, Rejoin and AddProcessSet ask it about every 100 ms whether to give up.
@@ -253,12 +253,12 @@ class Job {
   Status Barrier(const Call& call = {}) { return Meet(call, kNoLimit).Wait(); }
   Future BarrierAsync(const Call& call = {}) { return Meet(call, kAtOnce); }
 
-  // This rank has no more data: takes part in what the others submit until all ranks have joined. Returns the rank that
-  // joined last.
+  // Without more data, takes part in what the others submit until all have joined. Returns the rank that joined last.
   StatusOr<int> Join() { return JoinAsync().Wait(); }
   JoinFuture JoinAsync() {
     auto last = std::make_unique<int32_t>(-1);
     Submission submission(&functions(), functions().join(last.get()));
+    if (submission.is_held()) ++joins_;
     return JoinFuture(std::move(submission), TakeLastRank{std::move(last)});
   }
 
@@ -471,7 +471,7 @@ class Job {
   }
 
   Life life_;
-  int64_t rejoins_ = 0;
+  int64_t rejoins_ = 0, joins_ = 0;
   int exceptions_ = std::uncaught_exceptions();
   int (*interrupted_)() = nullptr;
 };

@@ -328,10 +328,13 @@ class GradientReducer {
     // The epoch that all of this is of.
     Life life;
     int64_t rejoins = 0;
+    int64_t joins = 0;
 
     // Drops the state of an earlier epoch, which may have ended between a backward pass and Synchronize(). The library
     // does not know its gradients any more, so that no wait for them lasts.
     void FollowEpoch() {
+      // A rank that had no pass before it joined has not agreed.
+      if (std::exchange(joins, job->joins()) != job->joins()) has_agreed = false;
       if (life.is_present() && rejoins == job->rejoins()) return;
       Drop();
       has_agreed = false;

@@ -179,6 +179,23 @@ void CheckGradientsOfOneMemory(Job& job) {
   }
 }
 
+// Rank 0 has no batch in the first pass over the data, so that it agrees only after the join.
+void CheckJoin(Job& job) {
+  at::Tensor own = at::ones({3}).requires_grad_();
+  farandole::GradientReducer reducer(&job, {{"joined", own}});
+  for (int pass = 0; pass < 2; ++pass) {
+    if (pass > 0 || job.rank() > 0) {
+      own.mutable_grad() = at::Tensor();
+      own.sum().backward();
+      ExitOnError(reducer.Synchronize());
+    }
+    if (pass == 0) ExitOnError(job.Join());
+  }
+  // A rank that joined here would answer what another one still asks.
+  ExitOnError(job.Barrier());
+  REQUIRE(IsAll(own.grad(), 1));
+}
+
 }  // namespace
 
 int main() {
@@ -189,6 +206,7 @@ int main() {
   CheckFrozenParameters(job);
   CheckGradients(job);
   CheckGradientsOfOneMemory(job);
+  CheckJoin(job);
   ExitOnError(job.Shutdown());
   std::printf("all holds\n");
 }

@@ -64,6 +64,7 @@ class State:
         self._commits = 0
         self._last_update = 0
         self._updates = HostUpdateResult.no_update
+        self._left_at_commit = False
 
     def register_reset_callbacks(self, callbacks: List[Callable[[], Any]]) -> None:
         """Has functions called in each new epoch, before the state is synchronized: for what depends on size()."""
@@ -94,7 +95,9 @@ class State:
         self._settle()
         self.save()
         self._commits += 1
+        self._left_at_commit = True
         self.check_host_updates()
+        self._left_at_commit = False
 
     def check_host_updates(self) -> None:
         """Agrees among all ranks whether workers want to join or leave: some microseconds, and nothing where the job
@@ -245,6 +248,7 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result], errors: Errors
                     state.on_reset()
                 if _any_rank(wants_sync):
                     state.sync()
+                state._left_at_commit = False
                 return call()
         except EpochEnded:
             is_torn = not _restored(state, errors)
@@ -256,7 +260,11 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result], errors: Errors
             wants_sync = not interrupt.skip_sync
             try:
                 with converted(errors):
-                    state.save()
+                    if state._left_at_commit:
+                        # On its way out the program may have changed what was just saved, as Keras's fit() does.
+                        state.restore()
+                    else:
+                        state.save()
             except EpochEnded:
                 is_torn = not _restored(state, errors)
                 wants_sync = True

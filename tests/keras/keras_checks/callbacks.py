@@ -321,3 +321,25 @@ def an_interrupted_epochs_end_is_no_part_of_the_next_training() -> None:
     state.batch = 0
     fit(net, *callbacks, epochs=3, steps=5)
     assert stopping.epochs == 1, stopping.epochs
+
+
+@check
+def what_fit_changes_at_a_change_of_workers_is_no_part_of_the_state() -> None:
+    """Keras's fit() on JAX puts the averages of weights in their place, also where a commit has ended it."""
+    net = compiled(model(), hvd.DistributedOptimizer(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5)))
+    state, found = hvd.elastic.KerasState(net), []
+
+    def changed(batch: int, logs: Any) -> None:
+        if len(found) == 1:
+            state.save()  # on JAX it brings the variables back
+            found.append(net.get_weights())
+            state.on_hosts_updated(1, 2)
+
+    @hvd.elastic.run
+    def train(state: Any) -> None:
+        found.append(net.get_weights())
+        note = keras.callbacks.LambdaCallback(on_train_batch_end=changed)
+        fit(net, *([note, hvd.elastic.CommitStateCallback(state)] if len(found) == 1 else []))
+
+    train(state)
+    assert len(found) == 3 and all((a == b).all() for a, b in zip(*found[1:]))

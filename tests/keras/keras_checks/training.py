@@ -248,6 +248,9 @@ def values_travel() -> None:
     net.set_weights([each + rank for each in net.get_weights()])
     hvd.broadcast_variables(net.weights, size - 1)
     assert_close(net.get_weights(), [each + size - 1 for each in model().get_weights()])
+    seeds = keras.layers.Dropout(0.5, seed=rank).variables
+    hvd.broadcast_variables(seeds, size - 1)
+    assert all(each.numpy()[0] == size - 1 for each in seeds)
 
 
 @check

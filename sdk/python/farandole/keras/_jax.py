@@ -14,7 +14,7 @@ from .._handles import synchronize
 from .._keras.exchange import ArrayExchange, Terms, name_of
 from ..jax.arrays import kept_zeros
 from ..jax.compression import Compression as Compression
-from ..jax.ops import is_traced
+from ..jax.ops import as_sent, is_traced
 from ..process_sets import ProcessSet
 
 
@@ -136,12 +136,13 @@ def reducescatter(value: Any, op: int, name: Optional[str]) -> Any:
 
 def broadcast_variables(variables: Sequence[Any], root_rank: int, process_set: ProcessSet) -> None:
     """Gives the root's values to all ranks."""
-    values = [numpy.asarray(variable.value) for variable in variables]
+    sent, restore = zip(*(as_sent(variable.value) for variable in variables)) if variables else ((), ())
+    values = [numpy.asarray(array) for array in sent]
     shapes = [(value.shape, value.dtype.name) for value in values]
     expect_equal_tensors("broadcast_variables", root_rank, shapes, process_set)
     handles = [
         host.broadcast_async(value, root_rank, f"broadcast_variables.{index}", process_set)
         for index, value in enumerate(values)
     ]
-    for variable, handle in zip(variables, handles):
-        variable.assign(synchronize(handle))
+    for variable, handle, restored in zip(variables, handles, restore):
+        variable.assign(restored(jnp.asarray(synchronize(handle))))

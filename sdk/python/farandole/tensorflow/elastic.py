@@ -82,7 +82,7 @@ class TensorFlowKerasState(TensorFlowState):
         self.optimizer = optimizer or model.optimizer
         derived.check_scaling(self.optimizer)
         self._own = OwnVariables()
-        super().__init__(variables=_Lazy(lambda: [*model.variables, *models.variables_of(self.optimizer)]), **kwargs)
+        super().__init__(variables=_Lazy(lambda: [*model.weights, *models.variables_of(self.optimizer)]), **kwargs)
 
     def sync_from(self, root_rank: int) -> None:
         with self._own.kept(self.optimizer, self._given()):

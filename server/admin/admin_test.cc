@@ -459,5 +459,16 @@ TEST_F(TokenRegistrarTest, TokensThatHaveRotatedEachOtherMakeRoomTooAndDoNotCome
   }
 }
 
+TEST_F(TokenRegistrarTest, ATokenIsRotatedWithSoManyOthersOnly) {
+  const std::string victim = Create(Root(), v1::VIEWER, "victim")->about().id();
+  std::vector<Access> rotators;
+  for (int i = 0; i < 33; ++i)
+    rotators.push_back(*tenants_.Authenticate(Create(Root(), v1::ADMIN, absl::StrCat("k", i))->token()));
+  for (int i = 0; i < 32; ++i) ASSERT_TRUE(Rotate(rotators[i], victim, absl::StrCat("r", i), 3600).ok()) << i;
+  EXPECT_THAT(Rotate(rotators[32], victim, "one more").status().message(),
+              HasSubstr("rotated with 32 other tokens, at most 32 may be: create a new token, and revoke this one"));
+  EXPECT_TRUE(Rotate(rotators[31], victim, "again").ok());
+}
+
 }  // namespace
 }  // namespace farandole

@@ -24,6 +24,9 @@ constexpr uint64_t kUsualDays = 30;
 constexpr uint64_t kMostOverlapDays = 7;
 // Of an id in a sentence.
 constexpr size_t kMostShown = 64;
+// Other tokens that one is rotated with, at most: they bound the walk from a token that is revoked to those that end
+// with it, which all calls wait for.
+constexpr int kMostRotators = 32;
 
 absl::Status CheckSeconds(absl::string_view field, uint64_t seconds, uint64_t most_days) {
   if (seconds <= most_days * kDay) return absl::OkStatus();
@@ -56,24 +59,37 @@ v1::TokenRecord StartToken(const std::string& text, absl::Time now) {
   return record;
 }
 
-void NoteRotation(const std::string& token_id, int64_t now_unix_ms, v1::TokenRecord* record) {
+// RESOURCE_EXHAUSTED: so many other tokens have rotated it before.
+absl::Status NoteRotation(const std::string& token_id, int64_t now_unix_ms, v1::TokenRecord* record) {
   for (v1::TokenRecord::Rotation& known : *record->mutable_rotations()) {
     if (known.token_id() != token_id) continue;
     known.set_last_unix_ms(std::max(known.last_unix_ms(), now_unix_ms));
-    return;
+    return absl::OkStatus();
+  }
+  if (record->rotations_size() >= kMostRotators) {
+    return absl::ResourceExhaustedError(absl::StrCat("token ", record->about().id(), " has been rotated with ",
+                                                     record->rotations_size(), " other tokens, at most ", kMostRotators,
+                                                     " may be: create a new token, and revoke this one"));
   }
   v1::TokenRecord::Rotation* rotation = record->add_rotations();
   rotation->set_token_id(token_id);
   rotation->set_first_unix_ms(now_unix_ms);
   rotation->set_last_unix_ms(now_unix_ms);
+  return absl::OkStatus();
 }
 
-// Leaves the rotations by tokens that are kept: nobody revokes the others. So a row is as long as a few hundred
-// rotations, whoever has rotated the token how often.
+// Leaves the rotations by tokens that are kept: nobody revokes the others. So a row has at most kMostRotators of them.
 void DropForgotten(const TokenTable& tokens, v1::TokenRecord* record) {
   auto& rotations = *record->mutable_rotations();
   const auto is_forgotten = [&tokens](const v1::TokenRecord::Rotation& one) { return !tokens.Has(one.token_id()); };
   rotations.erase(std::remove_if(rotations.begin(), rotations.end(), is_forgotten), rotations.end());
+}
+
+// A token that is rotated by a new one each day is not to come to its bound.
+void DropLongExpired(const TokenTable& tokens, absl::Time now, v1::TokenRecord* record) {
+  auto& rotations = *record->mutable_rotations();
+  const auto is_over = [&](const v1::TokenRecord::Rotation& one) { return tokens.HasLongExpired(one.token_id(), now); };
+  rotations.erase(std::remove_if(rotations.begin(), rotations.end(), is_over), rotations.end());
 }
 
 absl::Status NotKept(const std::string& id) {
@@ -281,13 +297,20 @@ void TokenRegistrar::Rotate(const Access& caller, const v1::RotateTokenRequest& 
   if (is_reserved) status = found.status();
   if (status.ok()) status = tenants_->tokens().CheckStanding(request.id(), absl::Now(), /*while_unexpired=*/false);
   if (absl::IsUnauthenticated(status)) status = absl::FailedPreconditionError(status.message());
+  const int64_t now = absl::ToUnixMillis(absl::Now());
+  // Owners without a token cannot be revoked.
+  if (status.ok() && caller.token_id != request.id() && tenants_->tokens().Has(caller.token_id)) {
+    DropForgotten(tenants_->tokens(), &*found);
+    if (found->rotations_size() >= kMostRotators)
+      DropLongExpired(tenants_->tokens(), absl::FromUnixMillis(now), &*found);
+    status = NoteRotation(caller.token_id, now, &*found);
+  }
   if (status.ok()) status = KeepIfStart(*found, response.token());
   if (!status.ok()) {
     if (is_reserved) Release(tenant);
     ledger_->Abandon(call);
     return done(status);
   }
-  const int64_t now = absl::ToUnixMillis(absl::Now());
   v1::Token* about = found->mutable_about();
   v1::TokenRecord::Secret before = *found->secrets().rbegin();
   before.set_ends_unix_ms(now + static_cast<int64_t>(request.overlap_seconds()) * 1000);
@@ -297,9 +320,6 @@ void TokenRegistrar::Rotate(const Access& caller, const v1::RotateTokenRequest& 
     about->set_expires_unix_ms(now + about->expires_unix_ms() - renewed_unix_ms);
   }
   about->set_renewed_unix_ms(now);
-  // Owners without a token cannot be revoked.
-  if (caller.token_id != about->id() && tenants_->tokens().Find(caller.token_id).has_value())
-    NoteRotation(caller.token_id, now, &*found);
   found->clear_secrets();
   *found->add_secrets() = std::move(before);
   found->add_secrets()->set_sha256(Sha256(response.token()));

@@ -1,8 +1,7 @@
 #include "server/registry/token_table.h"
 
 #include <algorithm>
-#include <functional>
-#include <queue>
+#include <set>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -21,28 +20,11 @@ constexpr absl::Duration kUseStep = absl::Minutes(1);
 
 std::string Show(int64_t unix_ms) { return UtcText(absl::FromUnixMillis(unix_ms)); }
 
-bool IsOver(int64_t end_unix_ms, absl::Time now) { return end_unix_ms != 0 && end_unix_ms <= absl::ToUnixMillis(now); }
+bool HasEnded(int64_t end_unix_ms, absl::Time now) {
+  return end_unix_ms != 0 && end_unix_ms <= absl::ToUnixMillis(now);
+}
 
 absl::Status Unknown() { return absl::UnauthenticatedError("the token is not known to this coordinator"); }
-
-// The tokens by which this one was made and rotated.
-std::vector<std::string> OriginsOf(const v1::TokenRecord& record) {
-  std::vector<std::string> origins;
-  if (!record.about().made_with().empty()) origins.push_back(record.about().made_with());
-  for (const v1::TokenRecord::Rotation& rotation : record.rotations()) origins.push_back(rotation.token_id());
-  return origins;
-}
-
-// Since when the token may be in the hands of somebody who has had its origin `with` since `since`; nullopt: never.
-std::optional<int64_t> TakenThrough(const v1::TokenRecord& record, const std::string& with, int64_t since_unix_ms) {
-  const v1::Token& about = record.about();
-  if (about.made_with() == with && about.created_unix_ms() >= since_unix_ms) return since_unix_ms;
-  for (const v1::TokenRecord::Rotation& rotation : record.rotations()) {
-    if (rotation.token_id() == with && rotation.last_unix_ms() >= since_unix_ms)
-      return std::max(rotation.first_unix_ms(), since_unix_ms);
-  }
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -50,46 +32,36 @@ void TokenTable::Put(v1::TokenRecord record) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::string id = record.about().id();
   by_tenant_.insert({record.about().tenant(), id});
-  if (const auto known = entries_.find(id); known != entries_.end()) {
-    for (const std::string& origin : OriginsOf(known->second.record)) by_origin_.erase({origin, id});
-  }
-  const std::vector<std::string> origins = OriginsOf(record);
-  for (const std::string& origin : origins) by_origin_.insert({origin, id});
+  lineage_.Put(record);
   const v1::TokenRecord& kept = entries_[id].record = std::move(record);
   if (kept.is_revoked_with_made()) Take(id, kept.made_since_unix_ms(), id);
-  for (const std::string& origin : origins) {
+  // The earliest way by which it may have been taken.
+  std::optional<int64_t> earliest;
+  std::string by;
+  for (const auto& [origin, link] : lineage_.OriginsOf(id)) {
     const auto found = entries_.find(origin);
     if (found == entries_.end() || !found->second.taken_unix_ms.has_value()) continue;
-    const std::optional<int64_t> taken = TakenThrough(kept, origin, *found->second.taken_unix_ms);
-    if (taken.has_value()) Take(id, *taken, found->second.taken_by);
+    const std::optional<int64_t> taken = link.TakenThrough(*found->second.taken_unix_ms);
+    if (!taken.has_value() || (earliest.has_value() && *earliest <= *taken)) continue;
+    earliest = taken;
+    by = found->second.taken_by;
   }
+  if (earliest.has_value()) Take(id, *earliest, by);
   ++revision_;
 }
 
-absl::btree_map<std::string, int64_t> TokenTable::ReachOf(const std::string& id, int64_t since_unix_ms) const {
-  absl::btree_map<std::string, int64_t> reached;
-  // No token is taken earlier than its origin, so that the first way to a token is the earliest one.
-  using Way = std::pair<int64_t, std::string>;
-  std::priority_queue<Way, std::vector<Way>, std::greater<Way>> ways;
-  ways.push({since_unix_ms, id});
-  while (!ways.empty()) {
-    const Way way = ways.top();
-    ways.pop();
-    const auto& [since, origin] = way;
-    if (!reached.emplace(origin, since).second) continue;
-    for (auto one = by_origin_.lower_bound({origin, ""}); one != by_origin_.end() && one->first == origin; ++one) {
-      if (reached.contains(one->second)) continue;
-      const std::optional<int64_t> taken = TakenThrough(entries_.at(one->second).record, origin, since);
-      if (taken.has_value()) ways.push({*taken, one->second});
-    }
-  }
-  return reached;
+TokenLineage::Times TokenTable::ReachOf(const std::string& id, int64_t since_unix_ms) const {
+  return lineage_.ReachOf(id, since_unix_ms, [](const std::string&, int64_t) { return false; });
 }
 
 void TokenTable::Take(const std::string& id, int64_t since_unix_ms, const std::string& by) {
-  for (const auto& [reached, since] : ReachOf(id, since_unix_ms)) {
+  // The reach of those that were taken as early was taken with them.
+  const auto is_taken = [this](const std::string& reached, int64_t since) {
+    const std::optional<int64_t>& taken = entries_.at(reached).taken_unix_ms;
+    return taken.has_value() && *taken <= since;
+  };
+  for (const auto& [reached, since] : lineage_.ReachOf(id, since_unix_ms, is_taken)) {
     Entry& entry = entries_.at(reached);
-    if (entry.taken_unix_ms.has_value() && *entry.taken_unix_ms <= since) continue;
     entry.taken_unix_ms = since;
     entry.taken_by = by;
   }
@@ -100,7 +72,7 @@ void TokenTable::Erase(const std::string& id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
   by_tenant_.erase({found->second.record.about().tenant(), id});
-  for (const std::string& origin : OriginsOf(found->second.record)) by_origin_.erase({origin, id});
+  lineage_.Erase(id);
   entries_.erase(found);
   ++revision_;
 }
@@ -135,7 +107,7 @@ absl::StatusOr<v1::Token> TokenTable::Authenticate(absl::string_view text, absl:
   }
   if (own == nullptr) return Unknown();
   if (const std::string end = EndOf(entry, now); !end.empty()) return absl::UnauthenticatedError(end);
-  if (IsOver(own->ends_unix_ms(), now)) {
+  if (HasEnded(own->ends_unix_ms(), now)) {
     return absl::UnauthenticatedError(absl::StrCat(
         "token ", id, " has another secret since its rotation; this one ended at ", Show(own->ends_unix_ms())));
   }
@@ -163,7 +135,7 @@ absl::Status TokenTable::CheckRun(absl::string_view id, absl::Time now) {
 
 std::string TokenTable::EndOf(const Entry& entry, absl::Time now) const {
   const v1::Token& about = entry.record.about();
-  if (IsOver(about.expires_unix_ms(), now))
+  if (HasEnded(about.expires_unix_ms(), now))
     return absl::StrCat("token ", about.id(), " expired at ", Show(about.expires_unix_ms()));
   return RevocationOf(entry);
 }
@@ -184,7 +156,7 @@ v1::Token TokenTable::AboutLocked(const Entry& entry, absl::Time now) const {
   about.set_last_used_unix_ms(entry.use.last_used_unix_ms());
   about.set_ended(EndOf(entry, now));
   for (const v1::TokenRecord::Secret& secret : entry.record.secrets()) {
-    if (secret.ends_unix_ms() != 0 && !IsOver(secret.ends_unix_ms(), now))
+    if (secret.ends_unix_ms() != 0 && !HasEnded(secret.ends_unix_ms(), now))
       about.set_overlap_ends_unix_ms(secret.ends_unix_ms());
   }
   return about;
@@ -213,22 +185,11 @@ std::vector<std::string> TokenTable::EndingWith(const std::string& id, int64_t s
   return ending;
 }
 
-bool TokenTable::HasOthers(const Entry& entry) const {
-  const std::string& id = entry.record.about().id();
-  const auto first = by_origin_.lower_bound({id, ""});
-  return first != by_origin_.end() && first->first == id;
-}
-
-TokenTable::Loss TokenTable::LossOf(const Entry& entry) const {
-  const std::string& id = entry.record.about().id();
-  const auto has_ended = [this](const std::string& one) { return !RevocationOf(entries_.at(one)).empty(); };
-  for (auto one = by_origin_.lower_bound({id, ""}); one != by_origin_.end() && one->first == id; ++one) {
-    if (entries_.at(one->second).record.about().made_with() == id && !has_ended(one->second)) return Loss::kTooMuch;
-  }
-  const auto reached = ReachOf(id, 0);
-  const bool all_ended = std::all_of(reached.begin(), reached.end(),
-                                     [&](const auto& one) { return one.first == id || has_ended(one.first); });
-  return all_ended ? Loss::kOthersEnds : Loss::kRotations;
+bool TokenTable::HasMadeGoodOnes(const std::string& id) const {
+  const TokenLineage::Links& others = lineage_.DerivedFrom(id);
+  return std::any_of(others.begin(), others.end(), [this](const auto& other) {
+    return other.second.made_unix_ms.has_value() && RevocationOf(entries_.at(other.first)).empty();
+  });
 }
 
 std::vector<std::string> TokenTable::EndedByWayOf(const Entry& entry) const {
@@ -250,29 +211,44 @@ size_t TokenTable::CountOf(absl::string_view tenant) const {
   return kept;
 }
 
+bool TokenTable::HasLongExpired(absl::string_view id, absl::Time now) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(id);
+  return found != entries_.end() && HasLongExpired(found->second, now);
+}
+
+bool TokenTable::HasLongExpired(const Entry& entry, absl::Time now) const {
+  const absl::Time then = now - kExpiredKept;
+  return HasEnded(entry.record.about().expires_unix_ms(), then) &&
+         entry.use.last_run_unix_ms() <= absl::ToUnixMillis(then);
+}
+
+bool TokenTable::IsOver(const Entry& entry, absl::Time now) const {
+  return HasLongExpired(entry, now) || !RevocationOf(entry).empty();
+}
+
 TokenTable::Room TokenTable::RoomOf(absl::string_view tenant, absl::Time now) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<const Entry*> over;
+  std::vector<std::string> over;
   for (auto one = by_tenant_.lower_bound({std::string(tenant), ""}); one != by_tenant_.end() && one->first == tenant;
        ++one) {
-    const Entry& entry = entries_.at(one->second);
-    const bool has_expired = IsOver(entry.record.about().expires_unix_ms(), now - kExpiredKept) &&
-                             entry.use.last_run_unix_ms() <= absl::ToUnixMillis(now - kExpiredKept);
-    if (has_expired || !RevocationOf(entry).empty()) over.push_back(&entry);
+    if (IsOver(entries_.at(one->second), now)) over.push_back(one->second);
   }
-  std::stable_sort(over.begin(), over.end(), [](const Entry* a, const Entry* b) {
-    return a->record.about().created_unix_ms() < b->record.about().created_unix_ms();
-  });
-  const auto leaf = std::find_if(over.begin(), over.end(), [this](const Entry* one) { return !HasOthers(*one); });
-  if (leaf != over.end()) return {(*leaf)->record.about().id()};
-  const Entry* forgotten = nullptr;
-  for (const Entry* one : over) {
-    const Loss loss = LossOf(*one);
-    if (loss == Loss::kOthersEnds || (loss == Loss::kRotations && forgotten == nullptr)) forgotten = one;
-    if (loss == Loss::kOthersEnds) break;
-  }
-  if (forgotten == nullptr) return {};
-  return {forgotten->record.about().id(), EndedByWayOf(*forgotten)};
+  const auto created = [this](const std::string& id) { return entries_.at(id).record.about().created_unix_ms(); };
+  std::stable_sort(over.begin(), over.end(),
+                   [&](const std::string& a, const std::string& b) { return created(a) < created(b); });
+  const auto leaf = std::find_if(over.begin(), over.end(),
+                                 [this](const std::string& id) { return lineage_.DerivedFrom(id).empty(); });
+  if (leaf != over.end()) return {*leaf};
+  over.erase(std::remove_if(over.begin(), over.end(), [this](const auto& id) { return HasMadeGoodOnes(id); }),
+             over.end());
+  if (over.empty()) return {};
+  const auto is_good = [this, now](const std::string& id) { return !IsOver(entries_.at(id), now); };
+  const std::set<std::string> reaching = lineage_.ThoseThatReach(over, is_good);
+  const auto spent =
+      std::find_if(over.begin(), over.end(), [&](const std::string& id) { return reaching.count(id) == 0; });
+  const std::string& forgotten = spent == over.end() ? over.front() : *spent;
+  return {forgotten, EndedByWayOf(entries_.at(forgotten))};
 }
 
 void TokenTable::SetUsed(const std::string& id, v1::TokenUseRecord use) {

@@ -17,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "farandole/v1/store.pb.h"
+#include "server/registry/token_lineage.h"
 
 namespace farandole {
 
@@ -48,6 +49,8 @@ class TokenTable {
   // The ids of the other tokens that are good, and that would end if `id` were revoked with those that were made or
   // rotated with it since `since`.
   std::vector<std::string> EndingWith(const std::string& id, int64_t since_unix_ms, absl::Time now) const;
+  // Whether it expired 30 days ago, and has had no run for as long.
+  bool HasLongExpired(absl::string_view id, absl::Time now) const;
   // How many of the tenant's are kept.
   size_t CountOf(absl::string_view tenant) const;
 
@@ -88,17 +91,16 @@ class TokenTable {
     std::string taken_by = {};
   };
 
-  bool HasOthers(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The harm if the coordinator forgets a token that has ended, with which others were made or rotated.
-  enum class Loss { kOthersEnds, kRotations, kTooMuch };
-  Loss LossOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether others were made with it that are good, or have expired only.
+  bool HasMadeGoodOnes(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasLongExpired(const Entry& entry, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether it was revoked, or has long expired.
+  bool IsOver(const Entry& entry, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Those that have ended since this one was taken and they were made or rotated with it, and that no row of their own
   // says to be revoked.
   std::vector<std::string> EndedByWayOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The tokens that a holder of `id` since `since` may have got, with `id` itself: their ids, and since when. Each
-  // token is there by the earliest way to it.
-  absl::btree_map<std::string, int64_t> ReachOf(const std::string& id, int64_t since_unix_ms) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The tokens that a holder of `id` since `since` may have got, with `id` itself: since when, by the earliest way.
+  TokenLineage::Times ReachOf(const std::string& id, int64_t since_unix_ms) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Take(const std::string& id, int64_t since_unix_ms, const std::string& by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Why the token is not good any more; "": it is.
   std::string EndOf(const Entry& entry, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -112,8 +114,7 @@ class TokenTable {
   uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;
   // Tenant and id.
   absl::btree_set<std::pair<std::string, std::string>> by_tenant_ ABSL_GUARDED_BY(mutex_);
-  // A token's id, and that of one that was made or rotated with it.
-  absl::btree_set<std::pair<std::string, std::string>> by_origin_ ABSL_GUARDED_BY(mutex_);
+  TokenLineage lineage_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace farandole

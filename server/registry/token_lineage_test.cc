@@ -1,0 +1,111 @@
+// The walks over which tokens were made or rotated with which. That tokens end by them: registry_test.
+#include "server/registry/token_lineage.h"
+
+#include <ctime>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/registry/token_table.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::ElementsAre;
+
+v1::TokenRecord Token(const std::string& id, const std::string& made_with = "", int64_t created = 0) {
+  v1::TokenRecord record;
+  record.mutable_about()->set_id(id);
+  record.mutable_about()->set_tenant("a");
+  record.mutable_about()->set_made_with(made_with);
+  record.mutable_about()->set_created_unix_ms(created);
+  return record;
+}
+
+void AddRotation(const std::string& with, int64_t first, int64_t last, v1::TokenRecord* record) {
+  v1::TokenRecord::Rotation* rotation = record->add_rotations();
+  rotation->set_token_id(with);
+  rotation->set_first_unix_ms(first);
+  rotation->set_last_unix_ms(last);
+}
+
+TokenLineage::Times ReachOf(const TokenLineage& lineage, const std::string& id, int64_t since) {
+  return lineage.ReachOf(id, since, [](const std::string&, int64_t) { return false; });
+}
+
+TEST(TokenLineageTest, AHolderReachesByTheEarliestWayAndNotBeforeHeHadTheOrigin) {
+  TokenLineage lineage;
+  lineage.Put(Token("root"));
+  lineage.Put(Token("child", "root", 100));
+  v1::TokenRecord rotated = Token("rotated", "child", 50);
+  AddRotation("root", 300, 400, &rotated);
+  AddRotation("child", 200, 250, &rotated);
+  lineage.Put(rotated);
+  using Times = TokenLineage::Times;
+  EXPECT_EQ(ReachOf(lineage, "root", 0), (Times{{"root", 0}, {"child", 0}, {"rotated", 0}}));
+  EXPECT_EQ(ReachOf(lineage, "root", 60), (Times{{"root", 60}, {"child", 60}, {"rotated", 200}}));
+  EXPECT_EQ(ReachOf(lineage, "root", 101), (Times{{"root", 101}, {"rotated", 300}}));
+  EXPECT_EQ(ReachOf(lineage, "root", 401), (Times{{"root", 401}}));
+  lineage.Put(Token("rotated"));
+  EXPECT_EQ(ReachOf(lineage, "root", 60), (Times{{"root", 60}, {"child", 60}})) << "its new record has no origin";
+  lineage.Erase("child");
+  EXPECT_EQ(ReachOf(lineage, "root", 60), (Times{{"root", 60}}));
+}
+
+TEST(TokenLineageTest, ThoseThatReachAGoodOneAreThoseOfWhichAWalkFindsOne) {
+  std::mt19937 random(1);
+  const auto number = [&random](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
+  for (int turn = 0; turn < 300; ++turn) {
+    TokenLineage lineage;
+    std::vector<std::string> over;
+    for (int i = 0; i < 8; ++i) {
+      v1::TokenRecord token =
+          Token(absl::StrCat(i), i > 0 && number(2) == 0 ? absl::StrCat(number(i - 1)) : "", number(9));
+      for (int links = number(2); links > 0; --links) {
+        const int first = number(9);
+        AddRotation(absl::StrCat((i + number(6) + 1) % 8), first, first + number(3), &token);
+      }
+      lineage.Put(token);
+      if (i % 4 != 0) over.push_back(absl::StrCat(i));
+    }
+    const auto is_good = [](const std::string& id) { return id == "0" || id == "4"; };
+    std::set<std::string> expected;
+    for (const std::string& id : over) {
+      for (const auto& [reached, since] : ReachOf(lineage, id, 0)) {
+        if (is_good(reached)) expected.insert(id);
+      }
+    }
+    ASSERT_EQ(lineage.ThoseThatReach(over, is_good), expected) << turn;
+  }
+}
+
+// As many tokens as a tenant may have, each rotated with 32 others: for one change of them, a walk over all links.
+TEST(TokenLineageTest, TokensThatRotatedEachOtherEndSoonOneAfterTheOther) {
+  constexpr int kRotators = 32;
+  TokenTable table;
+  std::vector<v1::TokenRecord> tokens;
+  for (size_t i = 0; i < kMaxTokens; ++i) {
+    tokens.push_back(Token(absl::StrCat("token", i)));
+    for (int k = 1; k <= kRotators; ++k)
+      AddRotation(absl::StrCat("token", (i + k) % kMaxTokens), static_cast<int64_t>(i) * 7 % 100, 1000, &tokens.back());
+    table.Put(tokens.back());
+  }
+  const std::clock_t began = std::clock();
+  const absl::Time now = absl::FromUnixSeconds(1000);
+  for (v1::TokenRecord& token : tokens) {
+    if (token.about().id() == "token9") token.set_is_revoked_with_made(true);
+    token.mutable_about()->set_revoked_unix_ms(10);
+    table.Put(token);
+    EXPECT_NE(table.RoomOf("a", now).forgotten, "");
+  }
+  EXPECT_TRUE(table.EndingWith("token9", 0, now).empty());
+  TokenTable next;
+  for (const v1::TokenRecord& token : tokens) next.Put(token);
+  // Each took a walk of its own for each of the 32 links before: an hour.
+  EXPECT_LT(std::clock() - began, 60 * CLOCKS_PER_SEC);
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,7 +1,6 @@
 #include "server/job/logged_keeper.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,11 +15,6 @@ constexpr absl::Duration kSaveDistance = absl::Seconds(2);
 constexpr size_t kMostBytesBeside = 384 << 10;
 // For rows that one commit does not take.
 constexpr absl::Duration kRestDistance = absl::Milliseconds(50);
-
-size_t BytesOf(const StoreBatch& batch) {
-  return std::accumulate(batch.puts.begin(), batch.puts.end(), size_t{0},
-                         [](size_t sum, const StoreRow& row) { return sum + row.key.size() + row.value.size(); });
-}
 
 }  // namespace
 

@@ -1,8 +1,10 @@
 #include "server/store/group_commit_store.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -25,10 +27,14 @@ constexpr size_t kReleaseOperations = 2;
 // Bounds the memory of one write; far above the size that keeps a disk busy.
 constexpr size_t kMaxGroupBytes = 16 << 20;
 
+// After so many bytes of commits it is the other tenants' turn.
+constexpr size_t kMostTurnBytes = 1 << 20;
+
 // After so many bytes of rows that were read, some milliseconds, commits are next. A reading counts as so much at
 // least.
 constexpr size_t kMostReadBytes = 1 << 20;
 constexpr size_t kLeastReadBytes = 16 << 10;
+constexpr size_t kRowsAtOnce = 8;
 
 constexpr size_t kAllRows = std::numeric_limits<size_t>::max();
 
@@ -36,10 +42,10 @@ constexpr size_t kAllRows = std::numeric_limits<size_t>::max();
 // try.
 constexpr absl::Duration kRecoveryInterval = absl::Seconds(1);
 
-size_t BytesOf(const StoreBatch& batch) {
-  size_t bytes = BytesOf(batch.puts);
-  for (const std::string& key : batch.deletes) bytes += key.size();
-  return bytes;
+// "" for the coordinator's own owners, so that no tenant's name is theirs.
+std::string TenantOf(const std::string& owner) {
+  const size_t end = owner.find('/');
+  return end == std::string::npos ? "" : owner.substr(0, end);
 }
 
 bool TouchesOwners(const StoreBatch& batch) {
@@ -136,7 +142,7 @@ std::string GroupCommitStore::Trouble() const {
 
 void GroupCommitStore::Run() {
   for (bool is_over = false; !is_over;) {
-    std::deque<Call> calls;
+    bool came_none = false;
     {
       std::unique_lock<std::mutex> lock(mutex_);
       const auto has_work = [this] { return HasWork(); };
@@ -145,23 +151,49 @@ void GroupCommitStore::Run() {
       } else {
         has_work_.wait_for(lock, absl::ToChronoMilliseconds(kRecoveryInterval), has_work);
       }
-      is_over = stopping_ && queue_.empty() && reads_.empty();
+      came_none = queue_.empty() && waiting_.empty();
+      is_over = stopping_ && came_none && reads_.empty();
       is_patient_ = !patience_ended_ && !stopping_;
-      calls.swap(queue_);
+      std::move(queue_.begin(), queue_.end(), std::back_inserter(waiting_));
+      queue_.clear();
     }
     // The last try is made at once.
     if (!is_patient_) next_recovery_ = absl::InfinitePast();
-    Group group;
-    for (Call& call : calls) {
-      std::visit([&](auto& one) { Take(std::move(one), &group); }, call);
-      if (group.bytes >= kMaxGroupBytes) Write(&group);
-    }
-    Write(&group);
-    if (!failure_.ok() && (calls.empty() || !held_.empty())) Recover().IgnoreError();
+    TakeTurns();
+    if (!failure_.ok() && (came_none || !held_.empty())) Recover().IgnoreError();
     if (!is_patient_) GiveUp();
     ReadSome();
     ShowTrouble();
   }
+}
+
+void GroupCommitStore::TakeTurns() {
+  std::deque<Call> calls;
+  calls.swap(waiting_);
+  Group group;
+  std::map<std::string, size_t> taken;
+  const auto has_turn = [&](const auto& call) {
+    using T = std::decay_t<decltype(call)>;
+    // All rows are to be those after the commits that were called before it.
+    if constexpr (std::is_same_v<T, ScanCall>) return waiting_.empty();
+    if constexpr (std::is_same_v<T, MeasureCall>) return true;
+    if constexpr (std::is_same_v<T, AcquireCall>) return taken[TenantOf(call.owner)] < kMostTurnBytes;
+    if constexpr (std::is_same_v<T, CommitCall>) {
+      size_t& bytes = taken[TenantOf(call.owner)];
+      if (bytes >= kMostTurnBytes) return false;
+      bytes += BytesOf(call.batch);
+      return true;
+    }
+  };
+  for (Call& call : calls) {
+    if (!std::visit(has_turn, call)) {
+      waiting_.push_back(std::move(call));
+      continue;
+    }
+    std::visit([&](auto& one) { Take(std::move(one), &group); }, call);
+    if (group.bytes >= kMaxGroupBytes) Write(&group);
+  }
+  Write(&group);
 }
 
 void GroupCommitStore::ShowTrouble() {
@@ -205,12 +237,12 @@ void GroupCommitStore::Take(AcquireCall call, Group* group) {
   StoreBatch batch;
   batch.puts.push_back({absl::StrCat(kOwnerPrefix, call.owner), absl::StrCat(revision)});
   const size_t bytes = BytesOf(batch);
-  std::string tenant = call.owner.substr(0, call.owner.find('/'));
-  ReadCall read{revision, std::move(call.keys), std::move(call.prefixes), std::move(call.done)};
+  std::string tenant = TenantOf(call.owner);
+  ReadCall read{std::move(call.keys), std::move(call.prefixes), std::move(call.done), {revision, {}}};
   group->Add(std::move(batch), bytes, std::move(call.owner),
              [this, tenant = std::move(tenant), read = std::move(read)](const absl::Status& status) mutable {
                if (!status.ok()) return read.done(status);
-               if (read.keys.empty() && read.prefixes.empty()) return read.done(AcquiredRows{read.revision, {}});
+               if (read.keys.empty() && read.prefixes.empty()) return read.done(std::move(read.acquired));
                reads_[tenant].push_back(std::move(read));
              });
 }
@@ -220,29 +252,41 @@ void GroupCommitStore::ReadSome() {
     auto turn = reads_.upper_bound(last_turn_);
     if (turn == reads_.end()) turn = reads_.begin();
     last_turn_ = turn->first;
-    const ReadCall call = std::move(turn->second.front());
+    if (!failure_.ok()) Recover().IgnoreError();
+    ReadCall& next = turn->second.front();
+    const size_t before = BytesOf(next.acquired.rows);
+    const absl::StatusOr<bool> is_all = ReadPiece(&next);
+    bytes += BytesOf(next.acquired.rows) - before;
+    if (is_all.ok() && !*is_all) continue;
+    ReadCall call = std::move(next);
     turn->second.pop_front();
     if (turn->second.empty()) reads_.erase(turn);
-    if (!failure_.ok()) Recover().IgnoreError();
-    absl::StatusOr<AcquiredRows> acquired = ReadAcquired(call);
-    if (acquired.ok()) bytes += BytesOf(acquired->rows);
-    call.done(std::move(acquired));
+    if (is_all.ok()) {
+      call.done(std::move(call.acquired));
+    } else {
+      call.done(is_all.status());
+    }
   }
 }
 
-absl::StatusOr<AcquiredRows> GroupCommitStore::ReadAcquired(const ReadCall& call) {
-  AcquiredRows acquired{call.revision, {}};
-  for (const std::string& key : call.keys) {
+absl::StatusOr<bool> GroupCommitStore::ReadPiece(ReadCall* call) {
+  std::vector<StoreRow>& rows = call->acquired.rows;
+  for (const std::string& key : std::exchange(call->keys, {})) {
     absl::StatusOr<std::optional<std::string>> value = medium_->Get(key);
     if (!value.ok()) return value.status();
-    if (value->has_value()) acquired.rows.push_back({key, *std::move(*value)});
+    if (value->has_value()) rows.push_back({key, *std::move(*value)});
   }
-  for (const std::string& prefix : call.prefixes) {
-    absl::StatusOr<std::vector<StoreRow>> rows = medium_->Scan(prefix, "", kAllRows);
-    if (!rows.ok()) return rows.status();
-    for (StoreRow& row : *rows) acquired.rows.push_back(std::move(row));
+  for (size_t bytes = 0; call->prefixes_read < call->prefixes.size();) {
+    if (bytes >= kMostReadBytes) return false;
+    absl::StatusOr<std::vector<StoreRow>> some =
+        medium_->Scan(call->prefixes[call->prefixes_read], call->last_key, kRowsAtOnce);
+    if (!some.ok()) return some.status();
+    bytes += BytesOf(*some);
+    call->last_key = some->size() < kRowsAtOnce ? "" : some->back().key;
+    if (call->last_key.empty()) ++call->prefixes_read;
+    std::move(some->begin(), some->end(), std::back_inserter(rows));
   }
-  return acquired;
+  return true;
 }
 
 void GroupCommitStore::Take(CommitCall call, Group* group) {

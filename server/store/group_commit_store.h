@@ -27,17 +27,17 @@ namespace farandole {
 
 // The one implementation of Store's semantics, over any medium. Owned by the coordinator.
 //
-// One thread takes all calls that are queued, checks them, and writes their rows as one write to the medium (at most 16
-// MiB at a time); then it completes them in the order of the calls. While the medium cannot be written, patient batches
-// wait, and it tries again each second. So the number of writes to disk follows the disk's
-// speed, not the number of jobs. The revision of owner NAME is the row "owner/NAME" (decimal); the greatest one that
-// was released is the row "owner/".
+// One thread takes the calls that are queued, of each tenant a megabyte, checks them, and writes their rows as one
+// write to the medium (at most 16 MiB at a time); then it completes them in the order of the calls, and takes the next
+// ones. While the medium cannot be written, patient batches wait, and it tries again each second. So the number of
+// writes to disk follows the disk's speed, not the number of jobs. The revision of owner NAME is the row "owner/NAME"
+// (decimal); the greatest one that was released is the row "owner/".
 //
 // The rows of an acquisition may be many megabytes. They are read behind the others' completions, and once a megabyte
-// was read, the calls that came meanwhile are next: none of these waits for more than one large reading. Tenants take
-// turns: the part of an owner's name before the '/' tells the tenant.
+// was read, the calls that came meanwhile are next. Tenants take turns: the part of an owner's name before the '/'
+// tells the tenant.
 //
-// The queue has no bound of its own: callers keep a bounded number of calls unfinished (JobRunner does).
+// The queue has no bound of its own: callers keep a bounded number of calls and of bytes unfinished (JobRunner does).
 class GroupCommitStore : public Store {
  public:
   // Reads the owners' revisions from `medium`; the medium's error where it cannot be read.
@@ -82,12 +82,15 @@ class GroupCommitStore : public Store {
   };
   using Call = std::variant<AcquireCall, CommitCall, ScanCall, MeasureCall>;
 
-  // The rows of an acquisition whose revision is durable.
+  // The rows of an acquisition whose revision is durable, as far as they have been read.
   struct ReadCall {
-    uint64_t revision;
     std::vector<std::string> keys;
     std::vector<std::string> prefixes;
     std::function<void(absl::StatusOr<AcquiredRows>)> done;
+    AcquiredRows acquired;
+    // Those of so many prefixes, and of the next one up to this key.
+    size_t prefixes_read = 0;
+    std::string last_key = {};
   };
 
   // A call of a group: the batch that it has there, which its owner does not get over if it fails; -1: none.
@@ -111,18 +114,21 @@ class GroupCommitStore : public Store {
   void Enqueue(Call call);
   void Run();
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || !queue_.empty() || !reads_.empty() || is_patient_ == patience_ended_;
+    return stopping_ || !queue_.empty() || !waiting_.empty() || !reads_.empty() || is_patient_ == patience_ended_;
   }
 
   // The thread's own.
   absl::Status LoadRevisions();
+  // Carries out the calls that wait, of each tenant some.
+  void TakeTurns();
   void Take(AcquireCall call, Group* group);
   void Take(CommitCall call, Group* group);
   void Take(ScanCall call, Group* group);
   void Take(MeasureCall call, Group* group);
   // Carries out some of reads_.
   void ReadSome();
-  absl::StatusOr<AcquiredRows> ReadAcquired(const ReadCall& call);
+  // Reads on, some milliseconds. Whether that was all.
+  absl::StatusOr<bool> ReadPiece(ReadCall* call);
   absl::Status Admit(const CommitCall& call);
   // Adds to the batch what makes its owner known to nobody.
   void Release(const std::string& owner, StoreBatch* batch);
@@ -137,6 +143,8 @@ class GroupCommitStore : public Store {
   void ShowTrouble();
 
   const std::unique_ptr<StoreMedium> medium_;
+  // In the order in which they came; a tenant's wait when it has had its turn.
+  std::deque<Call> waiting_;
   absl::flat_hash_map<std::string, uint64_t> revisions_;
   // The greatest of an owner that was released: the next ones of all owners are greater.
   uint64_t released_ = 0;

@@ -56,11 +56,11 @@ class QueuedCallsTest : public ::testing::TestWithParam<Kind> {
     });
     waits.WaitForNotification();
   }
-  void Read(const std::string& owner, bool then_commit = false) {
+  void Read(const std::string& owner, bool then_commit = false, size_t rows = 2) {
     store_->AcquireRows(owner, {}, {absl::StrCat("row/", owner)},
-                        [this, owner, then_commit](const absl::StatusOr<AcquiredRows>& acquired) {
+                        [this, owner, then_commit, rows](const absl::StatusOr<AcquiredRows>& acquired) {
                           ASSERT_TRUE(acquired.ok()) << acquired.status();
-                          EXPECT_EQ(acquired->rows.size(), 2u);
+                          EXPECT_EQ(acquired->rows.size(), rows);
                           Tell(owner);
                           if (then_commit) Commit();
                         });
@@ -70,6 +70,18 @@ class QueuedCallsTest : public ::testing::TestWithParam<Kind> {
       EXPECT_TRUE(status.ok()) << status;
       Tell("commit");
     });
+  }
+  // Of a row of so many bytes, which tells how many there were before.
+  void Commit(const std::string& owner, uint64_t revision, size_t bytes) {
+    const std::string value = absl::StrCat(commits_++, std::string(bytes, 'x'));
+    store_->Commit(owner, revision, Put(absl::StrCat("of/", owner), value), [this, owner](const absl::Status& status) {
+      EXPECT_TRUE(status.ok()) << status;
+      Tell(owner);
+    });
+  }
+  void Tell(const std::string& what) {
+    const absl::MutexLock lock(&mutex_);
+    ended_.push_back(what);
   }
   // In their order, when so many have ended.
   std::vector<std::string> Ended(size_t count) {
@@ -83,12 +95,8 @@ class QueuedCallsTest : public ::testing::TestWithParam<Kind> {
   absl::Notification held_;
 
  private:
-  void Tell(const std::string& what) {
-    const absl::MutexLock lock(&mutex_);
-    ended_.push_back(what);
-  }
-
   uint64_t commit_revision_ = 0;
+  int commits_ = 0;
   absl::Mutex mutex_;
   std::vector<std::string> ended_;
 };
@@ -99,6 +107,19 @@ TEST_P(QueuedCallsTest, ACommitDoesNotWaitForManyReads) {
   Commit();
   held_.Notify();
   EXPECT_THAT(Ended(7), ::testing::ElementsAre("commit", "a/1", "commit", "a/2", "commit", "a/3", "commit"));
+}
+
+TEST_P(QueuedCallsTest, NobodyWaitsForTheWholeReadingOfALargeJob) {
+  const uint64_t revision = AcquireAndWait(store_.get(), "a/big").value();
+  for (int row = 0; row < 200; ++row) {
+    const StoreBatch batch = Put(absl::StrCat("row/a/big/", row), std::string(20 << 10, 'x'));
+    ASSERT_TRUE(CommitAndWait(store_.get(), "a/big", revision, batch).ok());
+  }
+  Hold();
+  Read("a/big", /*then_commit=*/false, /*rows=*/200);
+  Read("b/1", /*then_commit=*/true);
+  held_.Notify();
+  EXPECT_THAT(Ended(3), ::testing::ElementsAre("b/1", "commit", "a/big"));
 }
 
 TEST_P(QueuedCallsTest, SmallJobsAreReadTogether) {
@@ -114,6 +135,44 @@ TEST_P(QueuedCallsTest, TenantsRowsAreReadInTurn) {
   for (const char* owner : {"a/1", "a/2", "a/3", "b/1"}) Read(owner);
   held_.Notify();
   EXPECT_THAT(Ended(4), ::testing::ElementsAre("a/1", "b/1", "a/2", "a/3"));
+}
+
+TEST_P(QueuedCallsTest, ATenantsManyMegabytesMakeAnotherOneWaitForOneTurn) {
+  const uint64_t greedy = AcquireAndWait(store_.get(), "a/1").value();
+  Hold();
+  for (int i = 0; i < 5; ++i) Commit("a/1", greedy, 600 << 10);
+  Commit();
+  held_.Notify();
+  EXPECT_THAT(Ended(6), ::testing::ElementsAre("a/1", "a/1", "commit", "a/1", "a/1", "a/1"));
+}
+
+TEST_P(QueuedCallsTest, AScanFindsTheRowsOfAllEarlierCommits) {
+  const uint64_t greedy = AcquireAndWait(store_.get(), "a/1").value();
+  Hold();
+  for (int i = 0; i < 5; ++i) Commit("a/1", greedy, 600 << 10);
+  store_->Scan("of/a/1", [this](const absl::StatusOr<std::vector<StoreRow>>& rows) {
+    EXPECT_EQ(rows.value().at(0).value.substr(0, 2), "4x");
+    Tell("scan");
+  });
+  held_.Notify();
+  EXPECT_THAT(Ended(6), ::testing::ElementsAre("a/1", "a/1", "a/1", "a/1", "a/1", "scan"));
+}
+
+TEST_P(QueuedCallsTest, TheLastOfCommitsThatAreWrittenTogetherCounts) {
+  const uint64_t revision = AcquireAndWait(store_.get(), "b/1").value();
+  Hold();
+  StoreBatch first = Put("k/1", "a"), second = Put("k/2", "b"), third = Put("k/2", "c");
+  first.puts.push_back({"k/3", "a"});
+  second.deletes.push_back("k/1");
+  third.deletes = {"k/2", "k/3"};
+  for (const StoreBatch& batch : {first, second, third})
+    store_->Commit("b/1", revision, batch, [this](const absl::Status&) { Tell("b/1"); });
+  held_.Notify();
+  Ended(3);
+  const auto rows = ScanAndWait(store_.get(), "k/").value();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].key, "k/2");
+  EXPECT_EQ(rows[0].value, "c");
 }
 
 TEST_P(QueuedCallsTest, AStoreThatEndsReadsWhatWasCalledBefore) {

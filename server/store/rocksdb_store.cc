@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "rocksdb/db.h"
 #include "rocksdb/file_checksum.h"
 #include "rocksdb/iterator.h"
@@ -72,10 +74,17 @@ class RocksdbMedium : public StoreMedium {
   }
 
   absl::Status Write(absl::Span<const StoreBatch> batches) override {
+    // All of it becomes durable at once, so that of a row only the last state is written: a job that changes its record
+    // again and again writes it once.
     rocksdb::WriteBatch write;
-    for (const StoreBatch& batch : batches) {
-      for (const std::string& key : batch.deletes) write.Delete(key);
-      for (const StoreRow& row : batch.puts) write.Put(row.key, row.value);
+    absl::flat_hash_set<absl::string_view> written;
+    for (auto batch = batches.rbegin(); batch != batches.rend(); ++batch) {
+      for (auto row = batch->puts.rbegin(); row != batch->puts.rend(); ++row) {
+        if (written.insert(row->key).second) write.Put(row->key, row->value);
+      }
+      for (const std::string& key : batch->deletes) {
+        if (written.insert(key).second) write.Delete(key);
+      }
     }
     rocksdb::WriteOptions durable;
     durable.sync = true;

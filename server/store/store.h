@@ -43,6 +43,12 @@ struct StoreBatch {
   bool empty() const { return deletes.empty() && puts.empty() && !releases_owner; }
 };
 
+inline size_t BytesOf(const StoreBatch& batch) {
+  size_t bytes = BytesOf(batch.puts);
+  for (const std::string& key : batch.deletes) bytes += key.size();
+  return bytes;
+}
+
 // The answer of AcquireRows: only a Commit with this revision can change the rows of the owner from now on.
 struct AcquiredRows {
   uint64_t owner_revision = 0;
@@ -65,14 +71,14 @@ class Store {
   virtual void Acquire(std::string owner, std::function<void(absl::StatusOr<uint64_t>)> done) = 0;
 
   // As Acquire, and reads rows in the same call: first those of `keys` that exist, then those whose key starts with one
-  // of `prefixes`, in this order. Other calls do not wait for the reading of more than one owner's megabytes, and
-  // tenants (what is before the '/' of an owner's name) have their rows read in turn. UNAVAILABLE also: the store
-  // cannot be read.
+  // of `prefixes`, in this order. Other calls wait for some milliseconds of reading only, and tenants (what is before
+  // the '/' of an owner's name) have their rows read in turn. UNAVAILABLE also: the store cannot be read.
   virtual void AcquireRows(std::string owner, std::vector<std::string> keys, std::vector<std::string> prefixes,
                            std::function<void(absl::StatusOr<AcquiredRows>)> done) = 0;
 
   // Writes the batch durably, if `owner_revision` is still the revision of `owner`. Commits of one owner take effect in
-  // the order of the calls; commits of several owners share one write to disk.
+  // the order of the calls; commits of several owners share one write to disk. Tenants take turns: one that has queued
+  // many megabytes holds up another one's commit for one write, not for all of its own.
   //   FAILED_PRECONDITION  stale owner_revision (both named): drop the job
   //   INVALID_ARGUMENT     the batch exceeds a bound (named, with both values), or names a key of the store's own
   //   UNAVAILABLE          the store cannot write, or an earlier commit of this revision failed (its error is quoted);

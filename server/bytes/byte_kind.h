@@ -10,6 +10,8 @@ namespace farandole {
 enum class ByteKind : uint8_t {
   // Messages and calls that wait for their Step.
   kEvents,
+  // Rows that wait for the disk.
+  kCommits,
   // Messages that wait for their workers to read them, or for the disk.
   kOutgoing,
   // Answers to calls that their clients have not read.
@@ -29,7 +31,7 @@ enum class ByteKind : uint8_t {
   // Catalogues of checkpoints.
   kCheckpoints,
 };
-inline constexpr size_t kByteKinds = 10;
+inline constexpr size_t kByteKinds = 11;
 
 // Each pool has limits of its own, so that what is kept for long never takes the room of what is on its way.
 // Neither do messages to workers that do not read take the room of those that come, nor do answers to those who look.
@@ -38,7 +40,7 @@ enum class BytePool : uint8_t { kQueued, kOutgoing, kAnswers, kPaused, kKept, kC
 inline constexpr size_t kBytePools = 6;
 
 constexpr BytePool PoolOf(ByteKind kind) {
-  if (kind == ByteKind::kEvents) return BytePool::kQueued;
+  if (kind == ByteKind::kEvents || kind == ByteKind::kCommits) return BytePool::kQueued;
   if (kind == ByteKind::kOutgoing) return BytePool::kOutgoing;
   if (kind == ByteKind::kAnswers) return BytePool::kAnswers;
   if (kind == ByteKind::kCheckpoints) return BytePool::kCatalogues;
@@ -47,8 +49,8 @@ constexpr BytePool PoolOf(ByteKind kind) {
 
 // As metrics call it.
 constexpr const char* NameOf(ByteKind kind) {
-  constexpr const char* kNames[kByteKinds] = {"events",  "outgoing",     "answers",   "paused", "names",
-                                              "reports", "measurements", "timelines", "logged", "checkpoints"};
+  constexpr const char* kNames[kByteKinds] = {"events",  "commits",      "outgoing",  "answers", "paused",     "names",
+                                              "reports", "measurements", "timelines", "logged",  "checkpoints"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -24,6 +24,8 @@ Actions Job::Step(const Event& event, absl::Time now, absl::Duration wall_ahead)
   return state_->Step(event, now, wall_ahead);
 }
 
+void Job::DeferLogged(bool defers) { state_->parts().defers_logged = defers; }
+
 bool Job::HasMeasured() const { return !state_->IsDeleted() && state_->parts().measured.IsDue(); }
 
 StoreBatch Job::TakeMeasured() { return state_->TakeMeasured(); }

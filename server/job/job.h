@@ -71,6 +71,9 @@ class Job {
   // Decides what follows from `event` at `now`. Never fails: a bad call is answered by a Reply that says what is wrong.
   Actions Step(const Event& event, absl::Time now, absl::Duration wall_ahead = absl::ZeroDuration());
 
+  // The Steps from now on leave rows of logged values to later ones: rows of earlier Steps are not durable yet.
+  void DeferLogged(bool defers);
+
   // There is something for TakeMeasured.
   bool HasMeasured() const;
   // Rows of what was measured: to be committed behind the steps so far, patiently. No step waits for them, and there is

@@ -13,7 +13,7 @@ namespace {
 constexpr absl::Duration kSaveDistance = absl::Seconds(2);
 // Rows of this many bytes have room beside them for what LoggedValues::Save adds.
 constexpr size_t kMostBytesBeside = 384 << 10;
-// For rows that one commit does not take.
+// For rows that one commit does not take, and while earlier ones are not durable.
 constexpr absl::Duration kRestDistance = absl::Milliseconds(50);
 
 }  // namespace
@@ -46,6 +46,10 @@ void LoggedKeeper::Settle() {
 
 void LoggedKeeper::Save() {
   if (save_at_ > job_.ledger.now()) return;
+  if (job_.defers_logged) {
+    save_at_ = job_.ledger.now() + kRestDistance;
+    return;
+  }
   StoreBatch* const batch = &job_.ledger.actions().persist;
   if (BytesOf(*batch) > kMostBytesBeside) return;
   const bool is_all = job_.logged.Save(batch);

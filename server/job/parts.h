@@ -92,6 +92,9 @@ struct JobParts {
   CheckpointGate gate;
   WantedCheckpoint wanted;
   LoggedValues logged;
+  // Rows of logged values are left to later Steps: a disk that does not take the earlier ones is not to get more of
+  // them.
+  bool defers_logged = false;
   MeasuredRows measured;
   // Since when an elastic job between two epochs has had fewer than min_size workers.
   absl::Time shortage_since = absl::InfiniteFuture();

@@ -97,13 +97,17 @@ class CallGate {
     call();
   }
   void Open() {
-    std::vector<Call> held;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      is_open_ = true;
-      held.swap(held_);
+    // Calls that come meanwhile are behind those that were held.
+    while (true) {
+      std::vector<Call> held;
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        is_open_ = held_.empty();
+        if (is_open_) return;
+        held.swap(held_);
+      }
+      for (const Call& call : held) call();
     }
-    for (const Call& call : held) call();
   }
 
  private:

@@ -220,6 +220,75 @@ TEST_F(JobLoopTest, OutputsOfLaterStepsQueueBehindACommitWhileStepsGoOn) {
   EXPECT_EQ(std::get<v1::GetJobResponse>(reply.message).summary().state(), v1::JOB_STATE_FINISHED);
 }
 
+TEST_F(JobLoopTest, AJobWhoseRowsWaitForTheDiskTakesNoMoreStepsThanTheirBytesAllow) {
+  const auto loop = MakeLoop();
+  Form(loop.get());
+  WriteCheckpoints(loop.get(), 60);
+  const auto account = bytes_.Tenant("default");
+  const int64_t before = account->held(ByteKind::kCommits);
+  store_.commits().Hold();
+  // Each commits the job's record anew, with what 60 checkpoints tell of themselves.
+  for (int i = 0; i < 800; ++i) {
+    BeginCheckpointRequested begin{1, {}};
+    begin.request.set_epoch(1);
+    begin.request.set_incarnation(absl::StrFormat("%032x", 1));
+    begin.request.set_step(1000);
+    begin.request.set_idempotency_key(absl::StrCat("key", i));
+    ASSERT_TRUE(loop->Push(kJob, begin).ok());
+  }
+  const auto charged = [&] { return account->held(ByteKind::kCommits) - before; };
+  // Turns of another job, so that this one has had all that it may have.
+  for (int turns = 0; turns<100; turns += charged()> 2 << 20 ? 1 : 0) {
+    ASSERT_TRUE(loop->Push({"default", "other"}, JobInspected{9}).ok());
+    EXPECT_EQ(outputs_.NextReply().call, 9u);
+  }
+  EXPECT_LT(charged(), 3 << 20);
+  EXPECT_LT(store_.commits().held(), 800u);
+  store_.commits().Open();
+  for (int i = 0; i < 800; ++i) EXPECT_EQ(outputs_.NextReply().call, 1u);
+  ASSERT_TRUE(loop->Push(kJob, JobInspected{10}).ok());
+  EXPECT_EQ(outputs_.NextReply().call, 10u);
+  EXPECT_EQ(account->held(ByteKind::kCommits), before);
+}
+
+TEST_F(JobLoopTest, LoggedValuesAreWrittenWhenEarlierRowsAreDurable) {
+  const auto loop = MakeLoop();
+  Form(loop.get());
+  v1::WorkerMessage beat;
+  beat.mutable_heartbeat()->set_epoch(1);
+  v1::LoggedPoints* const points = beat.mutable_heartbeat()->add_logged();
+  points->set_epoch(1);
+  points->set_first(1);
+  points->add_names("loss");
+  points->add_by_rank(true);
+  points->add_name(0);
+  points->add_step(1);
+  points->add_value(1);
+  points->add_age_ms(0);
+  store_.commits().Hold();
+  BeginCheckpointRequested begin{1, {}};
+  begin.request.set_epoch(1);
+  begin.request.set_incarnation(absl::StrFormat("%032x", 1));
+  begin.request.set_step(1);
+  begin.request.set_idempotency_key("key");
+  ASSERT_TRUE(loop->Push(kJob, begin).ok());
+  store_.commits().AwaitHeld(1);
+  ASSERT_TRUE(loop->Push(kJob, MessageReceived{1, beat}).ok());
+  // At the end of the run they are due at once.
+  ASSERT_TRUE(loop->Push(kJob, AbortRequested{2, "enough"}).ok());
+  store_.commits().AwaitHeld(2);
+  store_.commits().LetOneThrough();
+  store_.commits().LetOneThrough();
+  EXPECT_EQ(outputs_.NextReply().call, 1u);
+  EXPECT_EQ(outputs_.NextReply().call, 2u);
+  EXPECT_THAT(KeysNow(), Not(Contains(StartsWith("logged/"))));
+  store_.commits().AwaitHeld(1);
+  store_.commits().Open();
+  ASSERT_TRUE(loop->Push(kJob, JobInspected{3}).ok());
+  EXPECT_EQ(outputs_.NextReply().call, 3u);
+  EXPECT_THAT(KeysNow(), Contains(StartsWith("logged/")));
+}
+
 // A heartbeat with measurements of the job that Form makes.
 v1::WorkerMessage MeasuredBeat() {
   v1::WorkerMessage beat;

@@ -47,6 +47,7 @@ JobRunner::JobRunner(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revisi
 
 void JobRunner::Take(const Event& event, absl::Time now) {
   if (!Admit(event)) return;
+  job_->DeferLogged(unfinished_bytes_ > 0);
   const absl::Time before = SteadyNow();
   Actions actions = job_->Step(event, now, WallAhead());
   surroundings_.metrics->ObserveStep(SteadyNow() - before);
@@ -115,7 +116,11 @@ void JobRunner::CarryOut(Actions actions, bool is_look) {
   }
   if (!is_durable) KeepSummary(&actions.persist);
   const uint64_t number = ++last_number_;
-  unfinished_.push_back({number, SteadyNow(), is_durable, std::move(actions.outputs)});
+  const size_t bytes = BytesOf(actions.persist);
+  unfinished_.push_back({number, SteadyNow(), is_durable, bytes, {}, std::move(actions.outputs)});
+  unfinished_bytes_ += bytes;
+  if (surroundings_.bytes != nullptr && bytes > 0)
+    unfinished_.back().charge = surroundings_.bytes->Add(ByteKind::kCommits, static_cast<int64_t>(bytes));
   if (is_durable) return;
   actions.persist.is_patient = true;
   surroundings_.store->Commit(
@@ -184,7 +189,10 @@ void JobRunner::OnCommitted(uint64_t number) {
     return Keep();
   }
   for (UnfinishedStep& step : unfinished_) {
-    if (step.number == number) step.is_durable = true;
+    if (step.number != number) continue;
+    step.is_durable = true;
+    step.charge.Release();
+    unfinished_bytes_ -= std::exchange(step.bytes, 0);
   }
   DeliverDurable();
 }
@@ -214,6 +222,7 @@ void JobRunner::Abandon(const absl::Status& status) {
     }
   }
   unfinished_.clear();
+  unfinished_bytes_ = 0;
   for (const StreamId stream : streams_) surroundings_.output_receiver->Deliver(CloseStream{stream, status});
   for (const CallId call : calls_) surroundings_.output_receiver->Deliver(Reply{call, status, {}});
   streams_.clear();

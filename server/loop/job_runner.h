@@ -25,6 +25,10 @@ namespace farandole {
 // Most Steps of one job whose outputs may wait for the disk; no further Step is made before one of them is durable.
 inline constexpr size_t kMaxUnfinishedSteps = 1024;
 
+// Most bytes of rows of one job that may be on their way to the disk before no further Step is made; the last Step may
+// bring so many more as a batch has.
+inline constexpr size_t kMaxUnfinishedBytes = 2 << 20;
+
 // One job in its loop, with its unfinished actions: it carries out the actions of the job's Steps in order. First it
 // commits the rows that must be durable, then the outputs go out; Steps go on meanwhile, and their outputs queue
 // behind. While the store cannot write, all that waits; only people who look at the job are shown it as it is then.
@@ -48,7 +52,9 @@ class JobRunner {
 
   // Steps the job, unless the event is of a stream that the job does not have (any more). Only while CanTake().
   void Take(const Event& event, absl::Time now);
-  bool CanTake() const { return unfinished_.size() < kMaxUnfinishedSteps && !job_->IsDeleted(); }
+  bool CanTake() const {
+    return unfinished_.size() < kMaxUnfinishedSteps && unfinished_bytes_ < kMaxUnfinishedBytes && !job_->IsDeleted();
+  }
 
   // The coordinator ends: commits all that was measured.
   void KeepAll();
@@ -75,6 +81,9 @@ class JobRunner {
     uint64_t number = 0;
     absl::Time since;
     bool is_durable = false;
+    // Of the rows that it commits, while the store has them.
+    size_t bytes = 0;
+    ByteCharge charge = {};
     std::vector<Output> outputs;
   };
 
@@ -104,6 +113,8 @@ class JobRunner {
   const std::function<void(uint64_t, absl::Status)> committed_;
 
   std::deque<UnfinishedStep> unfinished_;
+  // Of their rows.
+  size_t unfinished_bytes_ = 0;
   uint64_t last_number_ = 0;
   // A commit of measurements is on its way.
   bool is_keeping_ = false;

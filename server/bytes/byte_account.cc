@@ -124,7 +124,11 @@ int64_t ByteAccount::ChangeHere(ByteKind kind, int64_t bytes) {
 
 bool ByteAccount::HasRoomFor(ByteClass who, BytePool pool, int64_t held, int64_t below) const {
   const int64_t share = ShareOf(who, limit(pool));
-  return held <= share || (HasParts() && below > 0 && below <= share / holders(pool));
+  if (held <= share) return true;
+  // The parts of jobs that come one after the other, the whole, a half, a third, ..., are not to add up to more than
+  // twice the tenant's share. Of the process each tenant has its part whatever the others hold.
+  const bool is_bounded = parent_ == nullptr || held <= 2 * share;
+  return HasParts() && below > 0 && below <= share / holders(pool) && is_bounded;
 }
 
 absl::Status ByteAccount::Refusal(ByteKind kind, int64_t bytes, ByteClass who) const {

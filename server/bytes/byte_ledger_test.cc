@@ -1,5 +1,6 @@
 #include "server/bytes/byte_ledger.h"
 
+#include <algorithm>
 #include <atomic>
 #include <random>
 #include <thread>
@@ -58,6 +59,19 @@ TEST(ByteLedgerTest, EachLevelHasItsLimit) {
   EXPECT_EQ(ledger.Tenant("vision")->sheds(ByteKind::kEvents), 3u);
   EXPECT_EQ(ledger.Tenant("speech")->sheds(ByteKind::kEvents), 0u);
   EXPECT_EQ(ledger.process().sheds(ByteKind::kEvents), 3u);
+}
+
+TEST(ByteLedgerTest, JobsThatComeOneAfterTheOtherHoldTwiceTheLimitAtMost) {
+  ByteLedger ledger(kLimits);
+  std::vector<ByteCharge> charges;
+  for (int job = 1; job <= 64; ++job) {
+    charges.emplace_back();
+    Take(ledger.Job("vision", absl::StrCat(job)), 1000 / std::max(job, 2), &charges.back());
+  }
+  EXPECT_LE(ledger.Tenant("vision")->held(BytePool::kQueued), 2000);
+  EXPECT_GT(ledger.Tenant("vision")->held(BytePool::kQueued), 1900);
+  ByteCharge other;
+  EXPECT_TRUE(Take(ledger.Job("speech", "a"), 500, &other)) << "another tenant does not feel it";
 }
 
 TEST(ByteLedgerTest, ARefusalSaysWhoseHowMuchTheLimitAndWhenToRetry) {

@@ -102,7 +102,8 @@ bool RunningEpoch::Adopt(uint32_t rank, const v1::Hello& hello, Effects effects)
 absl::Status RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effects effects) {
   groups_.Forget(rank);
   owed_.Renew(rank);
-  absl::flat_hash_set<uint32_t> known_groups, known_slots;
+  if (leftover_ != nullptr) leftover_->DropRepeated(rank);
+  absl::flat_hash_set<uint32_t> known_groups;
   std::vector<SharedMessage> owed;
   for (const v1::Group& group : hello.groups()) {
     const bool is_new = known_groups.insert(group.number()).second;
@@ -113,34 +114,22 @@ absl::Status RunningEpoch::CatchUp(uint32_t rank, const v1::Hello& hello, Effect
     if (!known_groups.contains(number)) owed.push_back(groups_.Tell(number));
   }
   if (absl::Status status = owed_.AddGroups(rank, owed); !status.ok() || rank != 0) return status;
-  // Rank 0 orders the batches of groups that it is not in; for their slots it sends no Ready which could be repeated.
-  for (const v1::SlotAssigned& slot : hello.slots()) known_slots.insert(slot.slot());
-  for (const auto& [number, slot] : negotiation_.slots()) {
-    if (known_slots.contains(number) || groups_.Contains(slot.group(), 0)) continue;
-    v1::CoordinatorMessage message;
-    *message.mutable_slot_assigned() = slot;
-    SendTo(0, Share(std::move(message)), effects);
-  }
+  untold_ = UntoldSlots(hello, negotiation_);
+  next_work_ = effects.now;
   return absl::OkStatus();
 }
 
 void RunningEpoch::FinishReattachment(Effects effects) {
-  const std::unique_ptr<Reattachment> reattachment = std::move(reattachment_);
+  leftover_ = std::move(reattachment_);
   Tell(LogLine::Level::kInform,
        absl::StrCat("everybody is back after the coordinator's restart: ", Count(roster_->staying(), "member"),
                     " of epoch ", epoch_.number()),
        effects);
   Notices notices;
-  reattachment->Settle(&groups_, &negotiation_, &owed_, &notices);
+  leftover_->Settle(&groups_, &negotiation_, &owed_, &notices);
   Deliver(notices, effects);
-  for (const Reattachment::Held& held : reattachment->held()) {
-    // A rank that is away again repeats its requests when it is back; it reports a retired slot only once.
-    if (roster_->seat(held.rank).stream != 0 || held.message.has_slot_retired())
-      Consider(held.rank, held.message, effects);
-  }
-  owed_.Clear();
-  if (negotiation_.HasWork()) next_work_ = effects.now + kBetweenWork;
   stalls_.Excuse(effects.now);
+  next_work_ = effects.now;
 }
 
 void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effects effects) {
@@ -152,8 +141,11 @@ void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effe
     case v1::WorkerMessage::kGroupRequest:
     case v1::WorkerMessage::kSlotRetired:
       ++negotiation_messages_;
-      if (reattachment_ == nullptr) return Consider(rank, message, effects);
-      if (absl::Status status = reattachment_->Hold(rank, message); !status.ok()) Refuse(rank, status, effects);
+      if (reattachment_ == nullptr && leftover_ == nullptr) return Consider(rank, message, effects);
+      if (absl::Status status = (reattachment_ != nullptr ? reattachment_ : leftover_)->Hold(rank, message);
+          !status.ok()) {
+        Refuse(rank, status, effects);
+      }
       return;
     case v1::WorkerMessage::kHeartbeat:
       if (message.heartbeat().pulses().empty()) return;
@@ -239,7 +231,23 @@ void RunningEpoch::Work(Effects effects) {
   negotiation_.Work(&notices);
   Deliver(notices, effects);
   Reserve(effects);
-  next_work_ = negotiation_.HasWork() ? effects.now + kBetweenWork : absl::InfiniteFuture();
+  const size_t most_outputs = effects.actions->outputs.size() + kMostHeldConsidered;
+  if (roster_->seat(0).stream == 0) untold_ = UntoldSlots();
+  for (const v1::SlotAssigned& slot : untold_.Take(negotiation_, groups_, kMostSlotsTold)) {
+    v1::CoordinatorMessage message;
+    *message.mutable_slot_assigned() = slot;
+    SendTo(0, Share(std::move(message)), effects);
+  }
+  for (size_t count = 0; leftover_ != nullptr && leftover_->HasHeld() && !negotiation_.HasWork(); ++count) {
+    if (count == kMostHeldConsidered || effects.actions->outputs.size() >= most_outputs) break;
+    const Reattachment::Held held = leftover_->TakeHeld();
+    // A rank that is away again repeats its requests when it is back; it reports a retired slot only once.
+    if (roster_->seat(held.rank).stream != 0 || held.message.has_slot_retired())
+      Consider(held.rank, held.message, effects);
+  }
+  if (leftover_ != nullptr && !leftover_->HasHeld()) leftover_.reset();
+  const bool is_done = !negotiation_.HasWork() && untold_.IsEmpty() && leftover_ == nullptr;
+  next_work_ = is_done ? absl::InfiniteFuture() : effects.now + kBetweenWork;
 }
 
 void RunningEpoch::Leave(uint32_t rank, const v1::Leave& leave, Effects effects) {

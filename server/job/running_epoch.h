@@ -24,6 +24,7 @@
 #include "server/job/names/owed_answers.h"
 #include "server/job/names/reattachment.h"
 #include "server/job/names/stall_watch.h"
+#include "server/job/names/untold_slots.h"
 #include "server/job/rules/actions.h"
 #include "server/job/rules/event.h"
 #include "server/job/rules/history.h"
@@ -132,6 +133,9 @@ class RunningEpoch {
   static constexpr uint32_t kGroupBlock = 64;
   // Between the Steps that share the work of one event (Negotiation::HasWork); others have their turn.
   static constexpr absl::Duration kBetweenWork = absl::Milliseconds(1);
+  // In one Step.
+  static constexpr size_t kMostSlotsTold = 512;
+  static constexpr size_t kMostHeldConsidered = 4096;
 
   // True: the message is of this epoch, or of a kind that names none.
   bool IsCurrent(const v1::WorkerMessage& message) const;
@@ -156,7 +160,7 @@ class RunningEpoch {
   void SettleReattachment(Effects effects);
   void FinishReattachment(Effects effects);
   void Deliver(const Notices& notices, Effects effects);
-  // Goes on with what is left of the negotiation's work, if that is due.
+  // Goes on with what earlier Steps have left, if that is due.
   void Work(Effects effects);
   // Makes sure that all numbers given so far are reserved.
   void Reserve(Effects effects);
@@ -176,6 +180,9 @@ class RunningEpoch {
   Accusations accusations_;
   // Null: everybody is, or has been, back.
   std::unique_ptr<Reattachment> reattachment_;
+  // Everybody is back, and of the messages that were held some are left. Null: none are.
+  std::unique_ptr<Reattachment> leftover_;
+  UntoldSlots untold_;
   std::optional<Ending> ending_;
   // When Work is due, where there is some.
   absl::Time next_work_ = absl::InfiniteFuture();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -288,6 +290,159 @@ TEST(LargestReattachmentTest, GroupsReachedFewRanks) {
   }
   shell.Oversleep(shell.next_tick() - shell.now());
   EXPECT_LT(SecondsOf([&] { shell.Step(Ticked{}); }), kMostSeconds);
+}
+
+v1::Hello HelloOf(uint32_t rank) {
+  v1::Hello hello;
+  hello.set_job("mnist");
+  hello.set_incarnation(IncarnationOf(absl::StrCat("w", rank)));
+  hello.set_epoch(1);
+  return hello;
+}
+
+v1::WorkerMessage ReadyOf(const std::string& name, uint32_t group = 0) {
+  v1::WorkerMessage message;
+  message.mutable_ready()->set_name(name);
+  message.mutable_ready()->set_group(group);
+  message.mutable_ready()->set_op(v1::OP_TYPE_ALLREDUCE);
+  message.mutable_ready()->add_shape(1);
+  return message;
+}
+
+// The sends of the ticks that are due within the second, as `seen` gets them, and the longest of these Steps.
+double LongestTick(TestShell* shell, const std::function<void(const Send&)>& seen) {
+  double longest = 0;
+  const absl::Time until = shell->now() + absl::Seconds(1);
+  while (shell->next_tick() <= until) {
+    shell->Oversleep(std::max(absl::ZeroDuration(), shell->next_tick() - shell->now()));
+    Actions actions;
+    longest = std::max(longest, SecondsOf([&] { actions = shell->Step(Ticked{}); }));
+    EXPECT_LE(actions.outputs.size(), 3 * 4096u);
+    for (const Output& output : actions.outputs) {
+      if (const auto* send = std::get_if<Send>(&output)) seen(*send);
+    }
+  }
+  return longest;
+}
+
+TEST(LargestReattachmentTest, AllRanksHaveRepeatedMuchWhenTheLastOneComesBack) {
+  constexpr uint32_t kRanks = 16, kNames = 16'384;
+  TestShell shell(Options());
+  std::vector<StreamId> streams = shell.FormEpoch(kRanks);
+  shell.Restart([](const Actions&) {});
+  for (uint32_t rank = 0; rank + 1 < kRanks; ++rank) {
+    streams[rank] = shell.NewStream();
+    shell.Step(StreamOpened{streams[rank], HelloOf(rank)});
+    for (uint32_t name = 0; name < kNames; ++name)
+      shell.Step(MessageReceived{streams[rank], ReadyOf(absl::StrCat("n", name))});
+  }
+  const StreamId last = streams.back() = shell.NewStream();
+  double longest = SecondsOf([&] { shell.Step(StreamOpened{last, HelloOf(kRanks - 1)}); });
+  // It comes behind those that are held, and decides the first name.
+  longest = std::max(longest, SecondsOf([&] { shell.Step(MessageReceived{last, ReadyOf("n0")}); }));
+  std::vector<std::string> slots;
+  longest = std::max(longest, LongestTick(&shell, [&](const Send& send) {
+                       if (send.message->has_slot_assigned()) slots.push_back(send.message->slot_assigned().name());
+                     }));
+  EXPECT_THAT(slots, ::testing::ElementsAreArray(std::vector<std::string>(kRanks, "n0")));
+  EXPECT_LT(longest, kMostSeconds);
+  EXPECT_THAT(shell.broken(), ::testing::IsEmpty());
+}
+
+// Its statement was considered in an early Step, and the answer follows in a late one.
+TEST(LargestReattachmentTest, ARankThatIsAwayWhileTheOthersAreHeardGetsItsAnswerWhenItIsBack) {
+  constexpr uint32_t kNames = 6000;
+  TestShell shell(Options());
+  std::vector<StreamId> streams = shell.FormEpoch(2);
+  shell.Restart([](const Actions&) {});
+  streams[0] = shell.NewStream();
+  shell.Step(StreamOpened{streams[0], HelloOf(0)});
+  v1::WorkerMessage other = ReadyOf("grad");
+  other.mutable_ready()->set_shape(0, 2);
+  shell.Step(MessageReceived{streams[0], other});
+  for (uint32_t name = 0; name < kNames; ++name) shell.Step(MessageReceived{streams[0], ReadyOf(absl::StrCat(name))});
+  streams[1] = shell.NewStream();
+  shell.Step(StreamOpened{streams[1], HelloOf(1)});
+  shell.Step(MessageReceived{streams[1], ReadyOf("grad")});
+  shell.Close(streams[0], "cut");
+  std::vector<StreamId> told;
+  const auto tell = [&](const Send& send) {
+    if (send.message->has_mismatch()) told.push_back(send.stream);
+  };
+  LongestTick(&shell, tell);
+  EXPECT_THAT(told, ::testing::ElementsAre(streams[1]));
+  streams[0] = shell.NewStream();
+  shell.Step(StreamOpened{streams[0], HelloOf(0)});
+  for (const Output& output : shell.Step(MessageReceived{streams[0], other}).outputs) {
+    if (const auto* send = std::get_if<Send>(&output)) tell(*send);
+  }
+  EXPECT_THAT(told, ::testing::ElementsAre(streams[1], streams[0]));
+}
+
+TEST(LargestReattachmentTest, RankZeroComesBackWithoutTheSlotsOfAGroupThatItIsNotIn) {
+  constexpr uint32_t kNames = 8192;
+  TestShell shell(Options());
+  std::vector<StreamId> streams = shell.FormEpoch(2);
+  v1::WorkerMessage request;
+  request.mutable_group_request()->set_epoch(1);
+  request.mutable_group_request()->set_ordinal(1);
+  request.mutable_group_request()->add_ranks(1);
+  for (const StreamId stream : streams) shell.Step(MessageReceived{stream, request});
+  for (uint32_t name = 0; name < kNames; ++name)
+    shell.Step(MessageReceived{streams[1], ReadyOf(absl::StrCat(name), 1)});
+  shell.Close(streams[0], "cut");
+  v1::Hello hello = HelloOf(0);
+  hello.add_groups()->set_number(1);
+  hello.mutable_groups(0)->add_ranks(1);
+  streams[0] = shell.NewStream();
+  std::set<std::string> told;
+  const auto tell = [&](const Send& send) {
+    if (!send.message->has_slot_assigned()) return;
+    EXPECT_TRUE(told.insert(send.message->slot_assigned().name()).second);
+  };
+  Actions attached;
+  double longest = SecondsOf([&] { attached = shell.Step(StreamOpened{streams[0], hello}); });
+  EXPECT_LE(attached.outputs.size(), 600u) << "others have their turn";
+  for (const Output& output : attached.outputs) {
+    if (const auto* send = std::get_if<Send>(&output)) tell(*send);
+  }
+  longest = std::max(longest, LongestTick(&shell, tell));
+  EXPECT_EQ(told.size(), kNames);
+  EXPECT_LT(longest, kMostSeconds);
+  EXPECT_THAT(shell.broken(), ::testing::IsEmpty());
+}
+
+TEST(LargestHeartbeatTest, ItHasNoMoreLoggedPointsThanAWorkerSends) {
+  TestShell shell(Options());
+  const std::vector<StreamId> streams = shell.FormEpoch(1);
+  v1::WorkerMessage message;
+  v1::Heartbeat* const heartbeat = message.mutable_heartbeat();
+  heartbeat->set_epoch(1);
+  heartbeat->add_pulses();
+  for (int part = 0; part < 2; ++part) {
+    v1::LoggedPoints* const points = heartbeat->add_logged();
+    points->set_epoch(1);
+    points->set_first(part * 2048 + 1);
+    points->add_names("loss");
+    points->add_by_rank(true);
+    for (int point = 0; point < 2048; ++point) {
+      points->add_name(0);
+      points->add_step(8192 - part * 2048 - point);
+      points->add_value(1);
+      points->add_age_ms(0);
+    }
+  }
+  EXPECT_LT(SecondsOf([&] { shell.Step(MessageReceived{streams[0], message}); }), kMostSeconds);
+  EXPECT_TRUE(shell.IsOpen(streams[0]));
+  heartbeat->mutable_logged(1)->add_name(0);
+  heartbeat->mutable_logged(1)->add_step(1);
+  heartbeat->mutable_logged(1)->add_value(1);
+  heartbeat->mutable_logged(1)->add_age_ms(0);
+  std::string sentence;
+  for (const Output& output : shell.Step(MessageReceived{streams[0], message}).outputs) {
+    if (const auto* close = std::get_if<CloseStream>(&output)) sentence = std::string(close->status.message());
+  }
+  EXPECT_THAT(sentence, HasSubstr("logged points of one heartbeat"));
 }
 
 TEST(LargestAccusationsTest, ThousandsOfHostsHaveBrokenLinks) {

@@ -109,17 +109,6 @@ SharedMessage OwedAnswers::Take(uint32_t rank, const v1::WorkerMessage& message)
   return answer;
 }
 
-void OwedAnswers::Clear() {
-  for (auto& [rank, own] : of_rank_) {
-    EraseAll(&own.groups);
-    std::vector<uint64_t> owed;
-    for (const auto& [place, kept] : own.mismatches.kept) {
-      if (!kept.was_sent) owed.push_back(place);
-    }
-    for (const uint64_t place : owed) Erase(&own.mismatches, own.mismatches.kept.find(place));
-  }
-}
-
 void OwedAnswers::KeepMismatch(uint32_t rank, const SharedMessage& message, bool was_sent) {
   Sequence& answers = of_rank_[rank].mismatches;
   MakePlace(&answers, QuestionOf(*message));

@@ -46,7 +46,6 @@ class OwedAnswers {
   bool HasCrossed(uint32_t rank, const v1::WorkerMessage& message) const;
   // The answer owed to `rank` for `message`, which is then owed no longer; null: none.
   SharedMessage Take(uint32_t rank, const v1::WorkerMessage& message);
-  void Clear();
 
  private:
   // Of an answer that is kept, beside its message.

@@ -8,12 +8,23 @@
 
 namespace farandole {
 
-void Reattachment::Return(uint32_t rank, const v1::Hello& hello) {
-  missing_.erase(rank);
+void Reattachment::DropRepeated(uint32_t rank) {
   const auto is_repeated = [rank](const Held& held) { return held.rank == rank && !held.message.has_slot_retired(); };
   const auto repeated = std::remove_if(held_.begin(), held_.end(), is_repeated);
   held_by_rank_[rank] -= held_.end() - repeated;
   held_.erase(repeated, held_.end());
+}
+
+Reattachment::Held Reattachment::TakeHeld() {
+  Held held = std::move(held_.front());
+  held_.pop_front();
+  --held_by_rank_[held.rank];
+  return held;
+}
+
+void Reattachment::Return(uint32_t rank, const v1::Hello& hello) {
+  missing_.erase(rank);
+  DropRepeated(rank);
   ForgetGroupsOf(rank);
   back_.Insert(rank);
   for (const v1::Group& group : hello.groups()) knowing_[group.number()].Insert(rank);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -24,7 +25,8 @@
 namespace farandole {
 
 // The time after a restart of the coordinator in which the members of the running epoch come back: what they say about
-// tensors is kept, and decided when all are there. Owned by its RunningEpoch.
+// tensors is kept, and decided when all are there, in their order; what they say meanwhile comes behind. Owned by its
+// RunningEpoch.
 class Reattachment {
  public:
   struct Held {
@@ -65,7 +67,10 @@ class Reattachment {
   // to the others.
   void Settle(GroupTable* groups, Negotiation* negotiation, OwedAnswers* owed, Notices* notices) const;
   // In the order in which they came.
-  const std::vector<Held>& held() const { return held_; }
+  bool HasHeld() const { return !held_.empty(); }
+  Held TakeHeld();
+  // `rank` has opened another stream, and repeats its requests.
+  void DropRepeated(uint32_t rank);
 
  private:
   // The ranks that have repeated requests for one thing, how often each.
@@ -85,7 +90,7 @@ class Reattachment {
   const size_t most_per_rank_;
   // Shared by all that is charged to the job.
   const std::shared_ptr<ByteAccount> bytes_;
-  std::vector<Held> held_;
+  std::deque<Held> held_;
   absl::btree_map<uint32_t, size_t> held_by_rank_;
   // The ranks that are back, and those of them that know a group, by its number.
   RankSet back_;

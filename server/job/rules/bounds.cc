@@ -220,9 +220,13 @@ absl::Status CheckHeartbeat(const v1::Heartbeat& heartbeat, size_t size) {
     if (absl::Status status = CheckRank("the rank of a pulse", pulse.rank(), size); !status.ok()) return status;
   }
   if (absl::Status status = CheckCount("logged", heartbeat.logged_size(), 8); !status.ok()) return status;
+  int points = 0;
   for (const v1::LoggedPoints& logged : heartbeat.logged()) {
     if (absl::Status status = CheckLogged(logged, heartbeat.epoch()); !status.ok()) return status;
+    points += logged.name_size();
   }
+  // As LoggedQueue sends at once: a point may cost microseconds.
+  if (absl::Status status = CheckCount("logged points of one heartbeat", points, 4096); !status.ok()) return status;
   return CheckMeasures(heartbeat.measures(), heartbeat.pulses_size(), size);
 }
 

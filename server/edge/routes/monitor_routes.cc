@@ -75,8 +75,9 @@ void AnswerJob(CallRouter* router, const Access& viewer, const JobKey& key, cons
         router->TakePaceOfAnswer(viewer, job.ByteSizeLong());
         AskJob<v1::ListCheckpointsResponse>(
             router, viewer, key, [](CallId call) { return CheckpointsListed{call}; }, next,
-            [kept = std::make_shared<v1::GetJobResponse>(std::move(job))](v1::ListCheckpointsResponse listed,
-                                                                          const HttpAnswer& last) {
+            [router, viewer, kept = std::make_shared<v1::GetJobResponse>(std::move(job))](
+                v1::ListCheckpointsResponse listed, const HttpAnswer& last) {
+              router->TakePaceOfAnswer(viewer, listed.ByteSizeLong());
               last(JobReply(kept, std::move(listed)));
             });
       });

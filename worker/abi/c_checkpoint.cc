@@ -1,4 +1,5 @@
 // The checkpoint part of the C interface.
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -6,7 +7,6 @@
 #include "worker/farandole.h"
 
 using farandole::Code;
-using farandole::WithWorker;
 using farandole::Worker;
 
 namespace {
@@ -23,13 +23,21 @@ int GivePath(const absl::StatusOr<std::string>& given, const char** path) {
   return FARANDOLE_OK;
 }
 
+// Calls `use(worker)` while the worker lives on, and no lock is held: disk and network may take long, and Rejoin and
+// Stop do not wait for them. The epoch of a worker that is replaced meanwhile has ended, as the coordinator answers.
+template <typename Use>
+int WithKeptWorker(const Use& use) {
+  const std::shared_ptr<Worker> worker = farandole::Process().Share();
+  return worker == nullptr ? Code(farandole::NotRunning()) : use(*worker);
+}
+
 }  // namespace
 
 extern "C" {
 
 int farandole_checkpoint_begin(const char* directory, const char* name, int64_t step, const char* extension,
                                int replace, int64_t* checkpoint, const char** path) {
-  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+  return WithKeptWorker([&](Worker& worker) {
     absl::StatusOr<farandole::CheckpointSession::Begun> begun =
         worker.checkpoints().Begin(Text(directory), Text(name), step, Text(extension), replace != 0);
     if (!begun.ok()) return Code(begun.status());
@@ -39,17 +47,15 @@ int farandole_checkpoint_begin(const char* directory, const char* name, int64_t 
 }
 
 int farandole_checkpoint_commit(int64_t checkpoint, const char** path) {
-  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION,
-                         [&](Worker& worker) { return GivePath(worker.checkpoints().Commit(checkpoint), path); });
+  return WithKeptWorker([&](Worker& worker) { return GivePath(worker.checkpoints().Commit(checkpoint), path); });
 }
 
 int farandole_checkpoint_fail(int64_t checkpoint, const char* cause) {
-  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION,
-                         [&](Worker& worker) { return Code(worker.checkpoints().Fail(checkpoint, Text(cause))); });
+  return WithKeptWorker([&](Worker& worker) { return Code(worker.checkpoints().Fail(checkpoint, Text(cause))); });
 }
 
 void farandole_checkpoint_abandon(int64_t checkpoint) {
-  WithWorker<int>(0, [&](Worker& worker) {
+  WithKeptWorker([&](Worker& worker) {
     worker.checkpoints().Abandon(checkpoint);
     return 0;
   });
@@ -65,7 +71,7 @@ int farandole_checkpoint_requested(int32_t* requested, int (*interrupted)(void))
 
 int farandole_checkpoint_find(const char* directory, const char* name, int64_t step, const char** path,
                               int64_t* found_step) {
-  return WithWorker<int>(FARANDOLE_FAILED_PRECONDITION, [&](Worker& worker) {
+  return WithKeptWorker([&](Worker& worker) {
     absl::StatusOr<farandole::v1::Checkpoint> found = worker.checkpoints().Find(Text(directory), Text(name), step);
     if (!found.ok()) return Code(found.status());
     *found_step = found->step();

@@ -412,26 +412,25 @@ FARANDOLE_EXPORT void farandole_release(farandole_handle handle);
 /* ---- Checkpoints ---------------------------------------------------------------------------------------------- */
 
 /* Asks for the right to write checkpoint `name` at `step` into `directory` on this host; only rank 0 gets it. On
- * success `*path` is the temporary file to write (valid until the thread's next call), and `*checkpoint` the number
- * that names this one in the following calls; it is not 0. One checkpoint may be open at a time, and none outlives its
- * epoch. PERMISSION_DENIED   not rank 0 ALREADY_EXISTS      there is one of this name and step, and `replace` is 0; its
- * path is in the text. Else the new one takes its place when it is committed, and its file is removed
+ * success `*path` is the temporary file to write (until the thread's next call); `*checkpoint`, not 0, names it in the
+ * following calls. One may be open at a time, and none outlives its epoch.
+ *   PERMISSION_DENIED   not rank 0
+ *   ALREADY_EXISTS      there is one of this name and step, and `replace` is 0; its path is in the text. Else
+ *                       the new one takes its place when it is committed, and its file is removed
  *   FAILED_PRECONDITION another is open
- *   RESOURCE_EXHAUSTED, UNAVAILABLE: the directory cannot be written (disk full), or the coordinator not be reached */
+ *   RESOURCE_EXHAUSTED, UNAVAILABLE: the directory cannot be written, or the coordinator not be reached */
 FARANDOLE_EXPORT int farandole_checkpoint_begin(const char* directory, const char* name, int64_t step,
                                                 const char* extension, int replace, int64_t* checkpoint,
                                                 const char** path);
 /* Checksums, syncs and renames the written file, and has the coordinator put it into the catalogue: when this returns
  * OK, the checkpoint exists, as `*path` (valid until the thread's next call). After an error the catalogue is asked
  * once more: the file is removed where that says that it was not committed, and stays where it does not answer.
- *   ABORTED             a newer writer fenced this one, the epoch ended, or it is not open any more
- *   UNAVAILABLE, others the coordinator cannot be reached, or cannot keep it; the text says if the file stays */
+ * ABORTED: a newer writer fenced this one, or it is not open. Others: it cannot be kept; the text says if it stays. */
 FARANDOLE_EXPORT int farandole_checkpoint_commit(int64_t checkpoint, const char** path);
 /* The writing failed, for `cause` (the writer's words): removes the temporary file and returns the sentence for it.
  *   RESOURCE_EXHAUSTED: the disk is full; ABORTED: the epoch ended, or it is not open; UNAVAILABLE otherwise */
 FARANDOLE_EXPORT int farandole_checkpoint_fail(int64_t checkpoint, const char* cause);
-/* Removes the temporary file. Does nothing where this checkpoint is not open. */
-FARANDOLE_EXPORT void farandole_checkpoint_abandon(int64_t checkpoint);
+FARANDOLE_EXPORT void farandole_checkpoint_abandon(int64_t checkpoint); /* Removes the file, if it is open. */
 /* Newest checkpoint of `name` ("" or NULL: of any) in the catalogue (without a coordinator: in `directory`), or the one
  * at `step` (-1: newest). NOT_FOUND: none. The path lives until the thread's next call. */
 FARANDOLE_EXPORT int farandole_checkpoint_find(const char* directory, const char* name, int64_t step, const char** path,

@@ -17,7 +17,7 @@ class Size(NamedTuple):
 GUIDE = Size(methods=45, lines=600)
 # Classes beyond the guide, each with its own bound.
 LARGE: Dict[str, Size] = {
-    "sdk/cpp Job": Size(80, 600),  # the public calls: each op in all its forms
+    "sdk/cpp Job": Size(81, 600),  # the public calls: each op in all its forms
 }
 
 _HEAD = re.compile(

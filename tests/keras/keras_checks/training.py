@@ -1,5 +1,6 @@
 """Optimizers and models: the training of one process with the whole batch, by fit(), saved and loaded."""
 
+import functools
 import json
 import pathlib
 import tempfile
@@ -306,14 +307,16 @@ def all_ranks_leave_out_the_same_steps() -> None:
         hvd.callbacks.LearningRateWarmupCallback(0.1),
         hvd.callbacks.BestModelCheckpoint(filepath="none.keras"),
     ):
-        expect_error(ValueError, lambda: wrong.fit(*own(0), verbose=0, callbacks=[callback]), "LossScaleOptimizer")
+        expect_error(
+            ValueError, lambda each=callback: wrong.fit(*own(0), verbose=0, callbacks=[each]), "LossScaleOptimizer"
+        )
     states = [hvd.elastic.KerasState]
     if BACKEND in ("tensorflow", "legacy"):
         from farandole.tensorflow.elastic import TensorFlowKerasState
 
         states.append(TensorFlowKerasState)
     for state in states:
-        expect_error(ValueError, lambda: state(wrong), "LossScaleOptimizer")
+        expect_error(ValueError, lambda kind=state: kind(wrong), "LossScaleOptimizer")
 
 
 def loss_scaled(inner: Any, scale: float) -> Any:
@@ -348,10 +351,10 @@ def one_norm_of_local_and_shared_gradients_is_refused() -> None:
     layers = model().layers
     for optimizer in (keras.optimizers.SGD(0.1, global_clipnorm=1.0), loss_scaled(keras.optimizers.SGD(0.1), 4.0)):
         getattr(optimizer, "inner_optimizer", optimizer).global_clipnorm = 1.0
-        kept = lambda: hvd.PartialDistributedOptimizer(optimizer, local_layers=layers[0])
+        kept = functools.partial(hvd.PartialDistributedOptimizer, optimizer, local_layers=layers[0])
         expect_error(ValueError, kept, "global_clipnorm", "clipnorm=")
         registered = hvd.PartialDistributedOptimizer(optimizer).register_local_var
-        expect_error(ValueError, lambda: registered(layers[0].trainable_variables[0]), "global_clipnorm")
+        expect_error(ValueError, functools.partial(registered, layers[0].trainable_variables[0]), "global_clipnorm")
 
 
 @check

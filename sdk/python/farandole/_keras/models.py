@@ -38,7 +38,7 @@ def variables_of(optimizer: Any) -> List[Any]:
 
 
 def own_variables(model: Any) -> List[Any]:
-    """What a model has besides its weights, and each rank for itself: with Keras 3 the states of its random layers."""
+    """The variables of a model besides its weights, which each rank has for itself: with Keras 3 the states of its random layers."""
     weights = {id(variable) for variable in model.weights}
     return [variable for variable in model.variables if id(variable) not in weights]
 

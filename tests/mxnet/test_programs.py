@@ -143,6 +143,13 @@ def test_an_elastic_function_goes_on_after_a_loss(tmp_path: pathlib.Path) -> Non
     assert "ended with" in output and f"step 6, weights {[weights_after(6)] * 2}" in output, output
 
 
+def test_a_loss_after_the_last_commit_goes_back_to_it(tmp_path: pathlib.Path) -> None:
+    program = ELASTIC.replace("KILLS", "hvd.rank() == 1").replace("state.step == 3", "state.step == 5")
+    program = program.replace("        state.commit()", "        if state.step <= 3:\n            state.commit()")
+    output = run_program(tmp_path, program, "--min-np", "1", "--max-np", "2", "--reset-limit", "1")
+    assert "ended with" in output and f"step 6, weights {[weights_after(6)] * 2}" in output, output
+
+
 def test_an_optimizer_divides_by_the_ranks_that_are_left(tmp_path: pathlib.Path) -> None:
     output = run_program(tmp_path, OPTIMIZER, "--min-np", "1", "--max-np", "2", "--reset-limit", "1")
     assert "ended with 1 ranks, weight -6, unwrapped 1" in output, output

@@ -216,16 +216,26 @@ def run(func: Callable[..., Result]) -> Callable[..., Result]:
     return run_with_errors(func, ())
 
 
-def run_with_errors(func: Callable[..., Result], errors: Errors) -> Callable[..., Result]:
+def run_with_errors(
+    func: Callable[..., Result], errors: Errors, settle: Optional[Callable[[State, Result], None]] = None
+) -> Callable[..., Result]:
     """As run, for a framework whose collectives raise errors of its own where an epoch ends. An error of one of these
-    types is then taken for EpochEnded, in the function as well as in the state's methods and reset callbacks."""
+    types is then taken for EpochEnded, in the function as well as in the state's methods and reset callbacks. `settle`:
+    waits for what the function has begun and not awaited, so that a loss in its last steps is noticed while there is a
+    commit to go back to."""
     if not callable(func):
         raise ValueError(f"elastic.run decorates a function of a state, not {func!r}")
 
     @functools.wraps(func)
     def elastic(state: State, *args: Any, **kwargs: Any) -> Result:
+        def call() -> Result:
+            result = func(state, *args, **kwargs)
+            if settle is not None:
+                settle(state, result)
+            return result
+
         with _departing_on_sigterm():
-            return _call_in_each_epoch(state, lambda: func(state, *args, **kwargs), errors)
+            return _call_in_each_epoch(state, call, errors)
 
     return elastic
 

@@ -49,10 +49,16 @@ before_shutdown(_programs.leave_epoch)
 _OF_PROGRAMS = (jax.errors.JaxRuntimeError, ValueError)
 
 
+def _settle(state: State, result: Any) -> None:
+    jax.block_until_ready(result)
+    if isinstance(state, JaxState):
+        state._settle()
+
+
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
     """As farandole.elastic.run, for programs whose collectives are compiled: an error that those raise when the epoch ends
-    is the epoch's end."""
-    return _elastic.run_with_errors(func, _OF_PROGRAMS)
+    is the epoch's end. Waits for the arrays that the function returns, and for those of a JaxState."""
+    return _elastic.run_with_errors(func, _OF_PROGRAMS, _settle)
 
 
 def _copy(leaf: Any) -> Any:

@@ -1,15 +1,20 @@
 """Elastic training of MXNet's programs: docs/elastic.md, with Gluon's parameters and trainer as the state."""
 
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 import mxnet as mx
 
-from ..elastic import HostsUpdatedInterrupt, ObjectState, State, run
+from ..elastic import HostsUpdatedInterrupt, ObjectState, State, run_with_errors
 from ._engine import settle
 from .parameters import broadcast_object, broadcast_parameters
 from .trainer_state import set_state, state_of
 
 __all__ = ["HostsUpdatedInterrupt", "MxnetState", "ObjectState", "State", "run"]
+
+
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
+    """As farandole.elastic.run; it waits for all that the function has given to MXNet's engine."""
+    return run_with_errors(func, (), lambda _state, _result: mx.nd.waitall())
 
 
 class MxnetState(ObjectState):

@@ -32,6 +32,8 @@ constexpr absl::string_view kPartial = ".partial";
 constexpr absl::string_view kNoCatalogue = "alone";
 constexpr absl::string_view kStepMark = "-step-";
 constexpr size_t kMostNameBytes = 255;
+// From one token in a directory to the next.
+constexpr uint64_t kMostLeap = uint64_t{1} << 32;
 // A write that fails for want of space leaves less than one block of a file system, rarely more than this.
 constexpr uint64_t kFullBelowBytes = 1 << 20;
 
@@ -84,6 +86,12 @@ bool IsInUse(const std::string& path) {
   const bool is_locked = flock(fd, LOCK_EX | LOCK_NB) != 0;
   close(fd);
   return is_locked;
+}
+
+// Another user made the file: where it cannot be removed, it is in nobody's way.
+bool IsForeign(const std::string& path) {
+  struct stat found = {};
+  return lstat(path.c_str(), &found) == 0 && found.st_uid != geteuid();
 }
 
 // The token in the name of a file of any checkpoint; 0 for any other file.
@@ -177,8 +185,14 @@ absl::StatusOr<uint64_t> CheckpointWriter::GreatestToken(const std::string& dire
   const absl::StatusOr<std::vector<std::string>> files = ListDirectory(directory.empty() ? "." : directory);
   if (absl::IsNotFound(files.status())) return 0;
   if (!files.ok()) return files.status();
+  std::vector<uint64_t> tokens;
+  for (const std::string& file : *files) tokens.push_back(TokenOfFile(file));
+  std::sort(tokens.begin(), tokens.end());
   uint64_t greatest = 0;
-  for (const std::string& file : *files) greatest = std::max(greatest, TokenOfFile(file));
+  for (const uint64_t token : tokens) {
+    if (token - greatest > kMostLeap) break;
+    greatest = token;
+  }
   return greatest;
 }
 
@@ -208,7 +222,9 @@ absl::Status CheckpointWriter::RemoveStale() const {
     if (!TokenOfTemporary(name, name_, suffix_, &token) || token >= token_) continue;
     const std::string path = absl::StrCat(directory_, "/", name);
     if (suffix_ == absl::StrCat(".", kNoCatalogue, kPartial) && IsInUse(path)) continue;
-    if (absl::Status removed = Remove(path); !removed.ok()) return removed;
+    const absl::Status removed = Remove(path);
+    if (!removed.ok() && IsForeign(path)) continue;
+    if (!removed.ok()) return removed;
   }
   return absl::OkStatus();
 }

@@ -33,7 +33,9 @@ class CheckpointWriter {
                                                uint64_t token, absl::string_view extension,
                                                absl::string_view catalogue);
   // The greatest token in the name of any file in `directory`, of any job and finished or not; 0 if there is none or no
-  // such directory. A writer whose token is greater collides with none of them.
+  // such directory. A writer whose token is greater collides with none of them. Tokens grow by one: those that are more
+  // than 2^32 above all lower ones no coordinator has given, and they do not count; whoever may make files there could
+  // use up the numbers by a name otherwise.
   static absl::StatusOr<uint64_t> GreatestToken(const std::string& directory);
   ~CheckpointWriter();
   CheckpointWriter(CheckpointWriter&& other) noexcept;

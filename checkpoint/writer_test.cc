@@ -108,6 +108,28 @@ TEST_F(CheckpointWriterTest, TheGreatestTokenIsThatOfAnyFileOfACheckpoint) {
   EXPECT_EQ(CheckpointWriter::GreatestToken(directory_).value(), 11u);
 }
 
+TEST_F(CheckpointWriterTest, ATokenThatNoCoordinatorHasGivenDoesNotCount) {
+  for (const char* name : {"model-step-00000100.t7.pt", "x-step-0.t4611686018427387904.z", "x-step-0.t4294967304.z"})
+    WriteFile(In(name), "");
+  EXPECT_EQ(CheckpointWriter::GreatestToken(directory_).value(), 7u);
+  WriteFile(In("model-step-00000200.t4294967303.pt"), "");
+  EXPECT_EQ(CheckpointWriter::GreatestToken(directory_).value(), 4294967304u);
+}
+
+TEST_F(CheckpointWriterTest, AnothersFileThatCannotBeRemovedIsInNobodysWay) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to make another user's file";
+  const std::string planted = In(".model-step-0.t0.00c0ffee00c0ffee.partial");
+  WriteFile(planted, "");
+  ASSERT_EQ(chown(planted.c_str(), 1234, 1234), 0);
+  ASSERT_EQ(chmod(directory_.c_str(), 01777), 0);
+  // Root may remove anything; so this thread gives that up for its file accesses.
+  setfsuid(65534);
+  const absl::Status status = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", kCatalogue).status();
+  setfsuid(0);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(std::filesystem::exists(planted));
+}
+
 TEST_F(CheckpointWriterTest, AnUnfinishedWriterLeavesNothing) {
   {
     absl::StatusOr<CheckpointWriter> writer = CheckpointWriter::Open(directory_, "model", 1, 1, "pt", kCatalogue);

@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import hmac
 import multiprocessing
+import os
 import pickle
 import socket
 import struct
@@ -197,6 +198,21 @@ def test_silent_peers_take_not_all_descriptors(descriptors: int, in_use: int, mo
         threads.submit(deliver, Result(0, "value")).result(20)
         told, _ = driver.communicate()
     assert told == f"{[Result(0, 'value')]}\n"
+
+
+def test_a_worker_that_finds_no_room_tries_again(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:
+    at(monkeypatch, int(exchange.address), exchange.key)
+    dial, tries = _run_exchange._dial, []
+
+    def turned_away_twice(address: str, host: str) -> Any:
+        tries.append(address)
+        connection = dial(address, host)
+        if len(tries) < 3:
+            socket.socket(fileno=os.dup(connection.fileno())).shutdown(socket.SHUT_RDWR)
+        return connection
+
+    monkeypatch.setattr(_run_exchange, "_dial", turned_away_twice)
+    assert fetch() is None and len(tries) == 3
 
 
 def test_a_silent_peer_is_left_after_a_while(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> None:

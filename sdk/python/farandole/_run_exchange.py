@@ -17,10 +17,12 @@ size whose MAC has been.
 
 import contextlib
 import hmac
+import random
 import secrets
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from multiprocessing.connection import AuthenticationError, Client, Connection, Listener
 from typing import Any, Iterator, List, NamedTuple, Tuple, Union
@@ -38,6 +40,8 @@ _DRIVER, _WORKER = b"driver", b"worker"
 _NONCE_BYTES = 32
 _MAC_BYTES = 32
 _SIZE_BYTES = 8
+# So long a worker tries again that the driver has turned away.
+RETRY_SECONDS = 60
 
 
 def _mac(key: bytes, *fields: bytes) -> bytes:
@@ -231,15 +235,30 @@ def _dial(address: str, host: str) -> Connection:
     return Client(where)
 
 
+def _introduced(connection: Connection, secret: bytes, wish: bytes) -> _Messages:
+    driver = _Messages(connection, secret, _WORKER)
+    driver.send(b"wish", wish)
+    driver.receive(b"welcome", 0)
+    return driver
+
+
 @contextlib.contextmanager
 def _driver(wish: bytes) -> Iterator[_Messages]:
-    """The driver, which has proved that it knows the secret."""
+    """The driver, which has proved that it knows the secret. If more peers come at once than it has room for, it closes
+    the connections of some before it knows who they are; a worker then tries again."""
     address, secret = _options.run_rendezvous()
-    with _dial(address, _options.coordinator_host() if address.isdecimal() else "") as connection:
-        driver = _Messages(connection, secret, _WORKER)
-        driver.send(b"wish", wish)
-        driver.receive(b"welcome", 0)
-        yield driver
+    until = time.monotonic() + RETRY_SECONDS
+    while True:
+        with _dial(address, _options.coordinator_host() if address.isdecimal() else "") as connection:
+            try:
+                driver = _introduced(connection, secret, wish)
+            except (EOFError, ConnectionError):
+                if time.monotonic() > until:
+                    raise
+            else:
+                yield driver
+                return
+        threading.Event().wait(random.uniform(0.05, 0.5))
 
 
 def fetch() -> Any:

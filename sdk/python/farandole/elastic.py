@@ -64,7 +64,6 @@ class State:
         self._commits = 0
         self._last_update = 0
         self._updates = HostUpdateResult.no_update
-        self._left_at_commit = False
 
     def register_reset_callbacks(self, callbacks: List[Callable[[], Any]]) -> None:
         """Has functions called in each new epoch, before the state is synchronized: for what depends on size()."""
@@ -95,9 +94,11 @@ class State:
         self._settle()
         self.save()
         self._commits += 1
-        self._left_at_commit = True
-        self.check_host_updates()
-        self._left_at_commit = False
+        try:
+            self.check_host_updates()
+        except HostsUpdatedInterrupt as interrupt:
+            interrupt.at_commit = True
+            raise
 
     def check_host_updates(self) -> None:
         """Agrees among all ranks whether workers want to join or leave: some microseconds, and nothing where the job
@@ -137,6 +138,11 @@ class State:
     def restore(self) -> None:
         """Takes the state back to the last save()."""
         raise NotImplementedError
+
+    def _leave(self, interrupt: HostsUpdatedInterrupt) -> None:
+        """The interrupt has left the function: keeps the state as it is now."""
+        del interrupt
+        self.save()
 
     def sync(self) -> None:
         """Sends the state of the most advanced rank to all ranks, which save it. Collective.
@@ -258,7 +264,6 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result], errors: Errors
                     state.on_reset()
                 if _any_rank(wants_sync):
                     state.sync()
-                state._left_at_commit = False
                 return call()
         except EpochEnded:
             is_torn = not _restored(state, errors)
@@ -270,11 +275,7 @@ def _call_in_each_epoch(state: State, call: Callable[[], Result], errors: Errors
             wants_sync = not interrupt.skip_sync
             try:
                 with converted(errors):
-                    if state._left_at_commit:
-                        # On its way out the program may have changed what was just saved, as Keras's fit() does.
-                        state.restore()
-                    else:
-                        state.save()
+                    state._leave(interrupt)
             except EpochEnded:
                 is_torn = not _restored(state, errors)
                 wants_sync = True

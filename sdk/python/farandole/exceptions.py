@@ -28,6 +28,8 @@ class HostsUpdatedInterrupt(RuntimeError):
         """`skip_sync`: workers only go, in order, so that the remaining ones have one state already."""
         super().__init__("workers leave the job" if skip_sync else "workers join the job")
         self.skip_sync = skip_sync
+        # State.commit() raises it: the state was saved a moment before.
+        self.at_commit = False
 
 
 class HorovodVersionMismatchError(ImportError):

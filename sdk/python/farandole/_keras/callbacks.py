@@ -15,6 +15,11 @@ from ..reduce_ops import Min
 from . import derived, models
 
 
+def _optimizer_of(model: Any) -> Any:
+    """None: a program with a loop of its own need not have compiled the model."""
+    return getattr(model, "optimizer", None)
+
+
 class BroadcastGlobalVariables:
     """Gives the root's weights, and the state of its optimizer, to all ranks: before the first step where all ranks' models are
     built by then, else after it.
@@ -41,7 +46,7 @@ class BroadcastGlobalVariables:
         """All ranks are here. ValueError: the optimizer is one that ranks would apply differently."""
         del logs
         self._section.close()
-        derived.check_scaling(self.model.optimizer)
+        derived.check_scaling(_optimizer_of(self.model))
         if self.broadcast_done:
             return
         built = numpy.array(models.is_built(self.model), numpy.int32)
@@ -93,7 +98,7 @@ class MetricAverage:
     def on_train_begin(self, logs: Any = None) -> None:
         """ValueError: the optimizer is one that ranks would apply differently."""
         del logs
-        derived.check_scaling(self.model.optimizer)
+        derived.check_scaling(_optimizer_of(self.model))
 
     def on_epoch_end(self, epoch: int, logs: Optional[Dict[str, Any]] = None) -> None:
         """ValueError: ranks have different metrics."""
@@ -158,7 +163,7 @@ class LearningRateSchedule:
         """ValueError: `steps_per_epoch` is needed, and Keras does not know it; the optimizer is one that ranks would apply
         differently."""
         del logs
-        derived.check_scaling(self.model.optimizer)
+        derived.check_scaling(_optimizer_of(self.model))
         if self.staircase or self.steps_per_epoch:
             return
         self.steps_per_epoch = self.params.get("steps")
@@ -277,7 +282,7 @@ class BestModelCheckpoint:
 
     def on_train_begin(self, logs: Any = None) -> None:
         """ValueError: there is no `filepath`; the optimizer is one that ranks would apply differently."""
-        derived.check_scaling(self.model.optimizer)
+        derived.check_scaling(_optimizer_of(self.model))
         if not self.filepath:
             raise ValueError("BestModelCheckpoint needs a filepath: give it, or set it as an attribute before fit()")
         super().on_train_begin(logs)  # type: ignore[misc]
@@ -303,7 +308,8 @@ class BestModelCheckpoint:
         if rank() == 0:
             yield
             return
-        model, verbose = self.model, self.verbose
+        # On JAX `model` has Keras gather its whole state.
+        model, verbose = getattr(self, "_model", None) or self.model, self.verbose
         self.set_model(_Unsaved(model))
         self.verbose = 0
         try:

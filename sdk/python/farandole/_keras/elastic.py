@@ -1,12 +1,12 @@
 """Elastic training of Keras's models: docs/elastic.md, with a model and its optimizer as the state."""
 
 import contextlib
-from typing import Any, Callable, Dict, Iterator, List, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import numpy
 
 from .. import elastic as _elastic
-from ..elastic import ObjectState, State
+from ..elastic import HostsUpdatedInterrupt, ObjectState, State
 from . import derived, models
 
 
@@ -50,7 +50,7 @@ class KerasState(ObjectState):
         derived.check_scaling(self.optimizer)
         models.build_optimizer(model)
         self._own = OwnVariables()
-        self._values: List[numpy.ndarray] = []
+        self._values: List[Tuple[Any, numpy.ndarray]] = []
         self._save_variables()
 
     def _variables(self) -> List[Any]:
@@ -61,7 +61,7 @@ class KerasState(ObjectState):
         return [*self._variables(), *models.own_variables(self.model)]
 
     def _save_variables(self) -> None:
-        self._values = [numpy.array(variable.numpy()) for variable in self._saved_variables()]
+        self._values = [(variable, numpy.array(variable.numpy())) for variable in self._saved_variables()]
 
     def save(self) -> None:
         self._save_variables()
@@ -69,9 +69,16 @@ class KerasState(ObjectState):
 
     def restore(self) -> None:
         models.give_up(self.model)
-        for variable, value in zip(self._saved_variables(), self._values):
+        for variable, value in self._values:
             variable.assign(value)
         super().restore()
+
+    def _leave(self, interrupt: HostsUpdatedInterrupt) -> None:
+        # On its way out fit() may have changed the variables: Keras on JAX puts their averages (`use_ema`) in their place.
+        if interrupt.at_commit:
+            self.restore()
+        else:
+            self.save()
 
     def sync_from(self, root_rank: int) -> None:
         variables = self._variables()

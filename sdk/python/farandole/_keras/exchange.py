@@ -162,9 +162,9 @@ class ArrayExchange:
         outputs = list(gradients)
         for index in plan.missing:
             outputs[index] = self.zeros(variables[index])
-        _, local = self.split(gradients, variables)
-        if self._skips_together and local and plan.places:
-            # Of all ranks' gradients it is none either.
+        local = self.split(gradients, variables)[1] if self._skips_together else []
+        if local and plan.places:
+            # The reduced gradient is then not a number on any rank, and all leave out the step.
             first = plan.places[0]
             outputs[first] = self.spoiled(outputs[first], [gradients[index] for index in local])
         sent = [self.terms.compression.compress(outputs[index]) for index in plan.places]

@@ -50,9 +50,10 @@ _OF_PROGRAMS = (jax.errors.JaxRuntimeError, ValueError)
 
 
 def _settle(state: State, result: Any) -> None:
-    jax.block_until_ready(result)
-    if isinstance(state, JaxState):
-        state._settle()
+    """A program may have donated arrays of the state since it has committed."""
+    held = [getattr(state, name) for name in state._saved_state] if isinstance(state, JaxState) else []
+    arrays = [leaf for leaf in jax.tree.leaves([result, held]) if isinstance(leaf, jax.Array)]
+    jax.block_until_ready([array for array in arrays if not array.is_deleted()])
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,6 @@
 """Elastic training of TensorFlow's programs: docs/elastic.md, with variables, models and optimizers as the state."""
 
-from typing import Any, Callable, Iterable, List, Optional
+from typing import Any, Callable, Iterable, List, Optional, Tuple
 
 import numpy
 import tensorflow as tf
@@ -32,19 +32,20 @@ class TensorFlowState(ObjectState):
         given = tf.compat.v1.global_variables() if variables is None else variables
         self._given: Callable[[], List[Any]] = lambda: list(given)
         self._session = session
-        self._values: List[Any] = []
+        self._values: List[Tuple[Any, Any]] = []
         self._save_variables()
 
     def _save_variables(self) -> None:
         variables = self._given()
-        self._values = self._session.run(variables) if self._session else [tf.identity(each) for each in variables]
+        values = self._session.run(variables) if self._session else [tf.identity(each) for each in variables]
+        self._values = list(zip(variables, values))
 
     def save(self) -> None:
         self._save_variables()
         super().save()
 
     def restore(self) -> None:
-        for variable, value in zip(self._given(), self._values):
+        for variable, value in self._values:
             if self._session:
                 variable.load(value, self._session)
             else:

@@ -194,9 +194,10 @@ class GradientExchange:
         for index, kind in plan.missing.items():
             outputs[index] = _zeros(variables[index], kind)
         dense = [index for index in plan.places if not isinstance(outputs[index], tf.IndexedSlices)]
-        local = [each for each, of in zip(gradients, variables) if each is not None and self.is_local(of)]
-        for index in (dense or plan.places)[:1] if self.skips_together and local else []:
-            outputs[index] = _spoiled(outputs[index], local)
+        if self.skips_together:
+            local = [each for each, of in zip(gradients, variables) if each is not None and self.is_local(of)]
+            for index in (dense or plan.places)[:1] if local else []:
+                outputs[index] = _spoiled(outputs[index], local)
         parts = self._parts(dense, variables)
         lead = self._take_lead(parts, outputs)
         marker, *reduced = self._marked(plan.mark, [outputs[index] for index in lead])

@@ -82,6 +82,9 @@ class TensorFlowKerasState(TensorFlowState):
         self.model = model
         self.optimizer = optimizer or model.optimizer
         derived.check_scaling(self.optimizer)
+        # An optimizer of an unbuilt model gets its variables later; a state that is made before then lacks them.
+        if models.is_built(model) and self.optimizer is getattr(model, "optimizer", None):
+            models.build_optimizer(model)
         self._own = OwnVariables()
         super().__init__(variables=_Lazy(lambda: [*model.weights, *models.variables_of(self.optimizer)]), **kwargs)
 

@@ -1,9 +1,7 @@
 """Elastic training of Keras's models: docs/elastic.md, with a model and its optimizer as the state."""
 
 import contextlib
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
-
-import numpy
+from typing import Any, Callable, Dict, Iterator, List, Sequence
 
 from .. import elastic as _elastic
 from ..elastic import HostsUpdatedInterrupt, ObjectState, State
@@ -50,7 +48,7 @@ class KerasState(ObjectState):
         derived.check_scaling(self.optimizer)
         models.build_optimizer(model)
         self._own = OwnVariables()
-        self._values: List[Tuple[Any, numpy.ndarray]] = []
+        self._copies: models.Copies = []
         self._save_variables()
 
     def _variables(self) -> List[Any]:
@@ -61,7 +59,7 @@ class KerasState(ObjectState):
         return [*self._variables(), *models.own_variables(self.model)]
 
     def _save_variables(self) -> None:
-        self._values = [(variable, numpy.array(variable.numpy())) for variable in self._saved_variables()]
+        self._copies = models.copied(self._saved_variables())
 
     def save(self) -> None:
         self._save_variables()
@@ -69,8 +67,7 @@ class KerasState(ObjectState):
 
     def restore(self) -> None:
         models.give_up(self.model)
-        for variable, value in self._values:
-            variable.assign(value)
+        models.put_back(self._copies)
         super().restore()
 
     def _leave(self, interrupt: HostsUpdatedInterrupt) -> None:

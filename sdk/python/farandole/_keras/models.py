@@ -1,10 +1,11 @@
 """Reading models and optimizers of Keras 3 and of tf-keras, and writing to them."""
 
 import contextlib
-from typing import Any, Callable, Iterable, Iterator, List, Sequence
+from typing import Any, Callable, Iterable, Iterator, List, Sequence, Tuple
 
 import numpy
 
+Copies = List[Tuple[Any, numpy.ndarray]]
 Broadcast = Callable[[Sequence[Any], int], None]
 """Gives the root's values of variables to all ranks."""
 
@@ -69,13 +70,23 @@ def local_among(variables: Iterable[Any], local: Sequence[Any]) -> List[Any]:
     ]
 
 
+def copied(variables: Iterable[Any]) -> Copies:
+    """The variables, each with a copy of its value."""
+    return [(variable, numpy.array(variable.numpy())) for variable in variables]
+
+
+def put_back(copies: Copies) -> None:
+    """Gives variables the values that were copied."""
+    for variable, value in copies:
+        variable.assign(value)
+
+
 @contextlib.contextmanager
 def kept(variables: Iterable[Any]) -> Iterator[None]:
     """Has the variables keep their values, whatever is assigned to them within."""
-    values = [(variable, numpy.array(variable.numpy())) for variable in variables]
+    copies = copied(variables)
     yield
-    for variable, value in values:
-        variable.assign(value)
+    put_back(copies)
 
 
 def learning_rate(optimizer: Any) -> float:

@@ -78,18 +78,22 @@ absl::Status NoteRotation(const std::string& token_id, int64_t now_unix_ms, v1::
   return absl::OkStatus();
 }
 
+// Those by tokens for which `is_dropped(id)` is true.
+template <typename IsDropped>
+void DropRotations(const IsDropped& is_dropped, v1::TokenRecord* record) {
+  auto& rotations = *record->mutable_rotations();
+  const auto drops = [&](const v1::TokenRecord::Rotation& one) { return is_dropped(one.token_id()); };
+  rotations.erase(std::remove_if(rotations.begin(), rotations.end(), drops), rotations.end());
+}
+
 // Leaves the rotations by tokens that are kept: nobody revokes the others. So a row has at most kMostRotators of them.
 void DropForgotten(const TokenTable& tokens, v1::TokenRecord* record) {
-  auto& rotations = *record->mutable_rotations();
-  const auto is_forgotten = [&tokens](const v1::TokenRecord::Rotation& one) { return !tokens.Has(one.token_id()); };
-  rotations.erase(std::remove_if(rotations.begin(), rotations.end(), is_forgotten), rotations.end());
+  DropRotations([&tokens](const std::string& id) { return !tokens.Has(id); }, record);
 }
 
 // A token that is rotated by a new one each day is not to come to its bound.
 void DropLongExpired(const TokenTable& tokens, absl::Time now, v1::TokenRecord* record) {
-  auto& rotations = *record->mutable_rotations();
-  const auto is_over = [&](const v1::TokenRecord::Rotation& one) { return tokens.HasLongExpired(one.token_id(), now); };
-  rotations.erase(std::remove_if(rotations.begin(), rotations.end(), is_over), rotations.end());
+  DropRotations([&](const std::string& id) { return tokens.HasLongExpired(id, now); }, record);
 }
 
 absl::Status NotKept(const std::string& id) {

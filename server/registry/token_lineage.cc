@@ -63,7 +63,7 @@ TokenLineage::Times TokenLineage::ReachOf(const std::string& id, int64_t since_u
   while (!ways.empty()) {
     const auto [since, origin] = ways.top();
     ways.pop();
-    if (reached.contains(origin) || prune(origin, since)) continue;
+    if (reached.contains(origin) || (prune && prune(origin, since))) continue;
     reached.emplace(origin, since);
     for (const auto& [other, link] : DerivedFrom(origin)) {
       const std::optional<int64_t> taken = link.TakenThrough(since);

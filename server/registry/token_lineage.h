@@ -46,7 +46,7 @@ class TokenLineage {
   // The tokens that a holder of `id` since `since` may have got, with `id` itself: since when, by the earliest way. The
   // walk does not enter a token for which `prune` is true, nor those that are reached by it alone.
   using Prune = std::function<bool(const std::string& id, int64_t since_unix_ms)>;
-  Times ReachOf(const std::string& id, int64_t since_unix_ms, const Prune& prune) const;
+  Times ReachOf(const std::string& id, int64_t since_unix_ms, const Prune& prune = {}) const;
   // Those of `ids` of which a holder may have got, by any way, a token for which `is_good` is true.
   std::set<std::string> ThoseThatReach(const std::vector<std::string>& ids,
                                        const std::function<bool(const std::string& id)>& is_good) const;

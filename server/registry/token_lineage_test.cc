@@ -31,10 +31,6 @@ void AddRotation(const std::string& with, int64_t first, int64_t last, v1::Token
   rotation->set_last_unix_ms(last);
 }
 
-TokenLineage::Times ReachOf(const TokenLineage& lineage, const std::string& id, int64_t since) {
-  return lineage.ReachOf(id, since, [](const std::string&, int64_t) { return false; });
-}
-
 TEST(TokenLineageTest, AHolderReachesByTheEarliestWayAndNotBeforeHeHadTheOrigin) {
   TokenLineage lineage;
   lineage.Put(Token("root"));
@@ -44,14 +40,14 @@ TEST(TokenLineageTest, AHolderReachesByTheEarliestWayAndNotBeforeHeHadTheOrigin)
   AddRotation("child", 200, 250, &rotated);
   lineage.Put(rotated);
   using Times = TokenLineage::Times;
-  EXPECT_EQ(ReachOf(lineage, "root", 0), (Times{{"root", 0}, {"child", 0}, {"rotated", 0}}));
-  EXPECT_EQ(ReachOf(lineage, "root", 60), (Times{{"root", 60}, {"child", 60}, {"rotated", 200}}));
-  EXPECT_EQ(ReachOf(lineage, "root", 101), (Times{{"root", 101}, {"rotated", 300}}));
-  EXPECT_EQ(ReachOf(lineage, "root", 401), (Times{{"root", 401}}));
+  EXPECT_EQ(lineage.ReachOf("root", 0), (Times{{"root", 0}, {"child", 0}, {"rotated", 0}}));
+  EXPECT_EQ(lineage.ReachOf("root", 60), (Times{{"root", 60}, {"child", 60}, {"rotated", 200}}));
+  EXPECT_EQ(lineage.ReachOf("root", 101), (Times{{"root", 101}, {"rotated", 300}}));
+  EXPECT_EQ(lineage.ReachOf("root", 401), (Times{{"root", 401}}));
   lineage.Put(Token("rotated"));
-  EXPECT_EQ(ReachOf(lineage, "root", 60), (Times{{"root", 60}, {"child", 60}})) << "its new record has no origin";
+  EXPECT_EQ(lineage.ReachOf("root", 60), (Times{{"root", 60}, {"child", 60}})) << "its new record has no origin";
   lineage.Erase("child");
-  EXPECT_EQ(ReachOf(lineage, "root", 60), (Times{{"root", 60}}));
+  EXPECT_EQ(lineage.ReachOf("root", 60), (Times{{"root", 60}}));
 }
 
 TEST(TokenLineageTest, ThoseThatReachAGoodOneAreThoseOfWhichAWalkFindsOne) {
@@ -73,7 +69,7 @@ TEST(TokenLineageTest, ThoseThatReachAGoodOneAreThoseOfWhichAWalkFindsOne) {
     const auto is_good = [](const std::string& id) { return id == "0" || id == "4"; };
     std::set<std::string> expected;
     for (const std::string& id : over) {
-      for (const auto& [reached, since] : ReachOf(lineage, id, 0)) {
+      for (const auto& [reached, since] : lineage.ReachOf(id, 0)) {
         if (is_good(reached)) expected.insert(id);
       }
     }

@@ -50,10 +50,6 @@ void TokenTable::Put(v1::TokenRecord record) {
   ++revision_;
 }
 
-TokenLineage::Times TokenTable::ReachOf(const std::string& id, int64_t since_unix_ms) const {
-  return lineage_.ReachOf(id, since_unix_ms, [](const std::string&, int64_t) { return false; });
-}
-
 void TokenTable::Take(const std::string& id, int64_t since_unix_ms, const std::string& by) {
   // The reach of those that were taken as early was taken with them.
   const auto is_taken = [this](const std::string& reached, int64_t since) {
@@ -179,7 +175,7 @@ std::vector<v1::Token> TokenTable::List(absl::string_view tenant, absl::Time now
 std::vector<std::string> TokenTable::EndingWith(const std::string& id, int64_t since_unix_ms, absl::Time now) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<std::string> ending;
-  for (const auto& [other, since] : ReachOf(id, since_unix_ms)) {
+  for (const auto& [other, since] : lineage_.ReachOf(id, since_unix_ms)) {
     if (other != id && EndOf(entries_.at(other), now).empty()) ending.push_back(other);
   }
   return ending;
@@ -195,7 +191,7 @@ bool TokenTable::HasMadeGoodOnes(const std::string& id) const {
 std::vector<std::string> TokenTable::EndedByWayOf(const Entry& entry) const {
   std::vector<std::string> ended;
   if (!entry.taken_unix_ms.has_value()) return ended;
-  for (const auto& [id, since] : ReachOf(entry.record.about().id(), *entry.taken_unix_ms)) {
+  for (const auto& [id, since] : lineage_.ReachOf(entry.record.about().id(), *entry.taken_unix_ms)) {
     if (id != entry.record.about().id() && entries_.at(id).record.about().revoked_unix_ms() == 0) ended.push_back(id);
   }
   return ended;

@@ -99,8 +99,6 @@ class TokenTable {
   // Those that have ended since this one was taken and they were made or rotated with it, and that no row of their own
   // says to be revoked.
   std::vector<std::string> EndedByWayOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The tokens that a holder of `id` since `since` may have got, with `id` itself: since when, by the earliest way.
-  TokenLineage::Times ReachOf(const std::string& id, int64_t since_unix_ms) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Take(const std::string& id, int64_t since_unix_ms, const std::string& by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Why the token is not good any more; "": it is.
   std::string EndOf(const Entry& entry, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

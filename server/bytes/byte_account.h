@@ -60,8 +60,8 @@ class ByteAccount : public std::enable_shared_from_this<ByteAccount> {
 
   // Charges the bytes, if there is room for `who` in this account and in those above it. A full account of the process
   // has room for a tenant that holds no more than the limit divided by the number of tenants that hold something; so
-  // has that of a tenant for its jobs. Jobs may so hold twice their tenant's limit; tenants that
-  // come one after the other, the process's limit, a half, a third of it, and so on.
+  // has that of a tenant for its jobs. Jobs may so hold twice their tenant's limit; tenants that come one after the
+  // other, the process's limit, a half, a third of it, and so on.
   //   RESOURCE_EXHAUSTED  there is not: whose bytes, how many, the limit, and when to try again (RetryDelayOf).
   //                       An error without that time is final: the bytes are more than the limit
   absl::Status Take(ByteKind kind, int64_t bytes, ByteClass who, ByteCharge* charge);

@@ -223,14 +223,20 @@ class JobLoopTest : public ::testing::Test {
     }
   }
 
+  // Call 1 of the worker that Form has made.
+  static BeginCheckpointRequested BeginOf(int step, const std::string& key) {
+    BeginCheckpointRequested begin{1, {}};
+    begin.request.set_epoch(1);
+    begin.request.set_incarnation(absl::StrFormat("%032x", 1));
+    begin.request.set_step(step);
+    begin.request.set_idempotency_key(key);
+    return begin;
+  }
+
   // Writes that many checkpoints in the epoch that Form has made.
   void WriteCheckpoints(JobLoop* loop, int count) {
     for (int step = 1; step <= count; ++step) {
-      BeginCheckpointRequested begin{1, {}};
-      begin.request.set_epoch(1);
-      begin.request.set_incarnation(absl::StrFormat("%032x", 1));
-      begin.request.set_step(step);
-      begin.request.set_idempotency_key("key");
+      const BeginCheckpointRequested begin = BeginOf(step, "key");
       ASSERT_TRUE(loop->Push(kJob, begin).ok());
       const Reply begun = outputs_.NextReply();
       ASSERT_TRUE(begun.status.ok()) << begun.status;

@@ -229,12 +229,7 @@ TEST_F(JobLoopTest, AJobWhoseRowsWaitForTheDiskTakesNoMoreStepsThanTheirBytesAll
   store_.commits().Hold();
   // Each commits the job's record anew, with what 60 checkpoints tell of themselves.
   for (int i = 0; i < 800; ++i) {
-    BeginCheckpointRequested begin{1, {}};
-    begin.request.set_epoch(1);
-    begin.request.set_incarnation(absl::StrFormat("%032x", 1));
-    begin.request.set_step(1000);
-    begin.request.set_idempotency_key(absl::StrCat("key", i));
-    ASSERT_TRUE(loop->Push(kJob, begin).ok());
+    ASSERT_TRUE(loop->Push(kJob, BeginOf(1000, absl::StrCat("key", i))).ok());
   }
   const auto charged = [&] { return account->held(ByteKind::kCommits) - before; };
   // Turns of another job, so that this one has had all that it may have.
@@ -266,12 +261,7 @@ TEST_F(JobLoopTest, LoggedValuesAreWrittenWhenEarlierRowsAreDurable) {
   points->add_value(1);
   points->add_age_ms(0);
   store_.commits().Hold();
-  BeginCheckpointRequested begin{1, {}};
-  begin.request.set_epoch(1);
-  begin.request.set_incarnation(absl::StrFormat("%032x", 1));
-  begin.request.set_step(1);
-  begin.request.set_idempotency_key("key");
-  ASSERT_TRUE(loop->Push(kJob, begin).ok());
+  ASSERT_TRUE(loop->Push(kJob, BeginOf(1, "key")).ok());
   store_.commits().AwaitHeld(1);
   ASSERT_TRUE(loop->Push(kJob, MessageReceived{1, beat}).ok());
   // At the end of the run they are due at once.

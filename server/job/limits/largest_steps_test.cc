@@ -50,6 +50,23 @@ JobOptions Options() {
   return options;
 }
 
+v1::Hello HelloOf(uint32_t rank) {
+  v1::Hello hello;
+  hello.set_job("mnist");
+  hello.set_incarnation(IncarnationOf(absl::StrCat("w", rank)));
+  hello.set_epoch(1);
+  return hello;
+}
+
+v1::WorkerMessage Ready(const std::string& name, v1::OpType op = v1::OP_TYPE_ALLREDUCE, uint32_t group = 0) {
+  v1::WorkerMessage message;
+  message.mutable_ready()->set_name(name);
+  message.mutable_ready()->set_group(group);
+  message.mutable_ready()->set_op(op);
+  message.mutable_ready()->add_shape(1);
+  return message;
+}
+
 class LargestStepsTest : public testing::Test {
  protected:
   // Measures the Step, whose actions it gives.
@@ -74,13 +91,6 @@ class LargestStepsTest : public testing::Test {
       shell_.Oversleep(std::max(absl::ZeroDuration(), shell_.next_tick() - shell_.now()));
       Step(Ticked{});
     }
-  }
-  static v1::WorkerMessage Ready(const std::string& name, v1::OpType op = v1::OP_TYPE_ALLREDUCE) {
-    v1::WorkerMessage message;
-    message.mutable_ready()->set_name(name);
-    message.mutable_ready()->set_op(op);
-    message.mutable_ready()->add_shape(1);
-    return message;
   }
   bool IsShort() const { return longest_ < kMostSeconds; }
   void TearDown() override { RecordProperty("longest_step_us", static_cast<int>(longest_ * 1e6)); }
@@ -274,10 +284,7 @@ TEST(LargestReattachmentTest, GroupsReachedFewRanks) {
   }
   shell.Restart([](const Actions&) {});
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
-    v1::Hello hello;
-    hello.set_job("mnist");
-    hello.set_incarnation(IncarnationOf(absl::StrCat("w", rank)));
-    hello.set_epoch(1);
+    v1::Hello hello = HelloOf(rank);
     for (uint32_t group = 1; rank == 0 && group <= kGroups; ++group) {
       hello.add_groups()->set_number(group);
       *hello.mutable_groups()->rbegin()->mutable_ranks() = request(group).group_request().ranks();
@@ -290,23 +297,6 @@ TEST(LargestReattachmentTest, GroupsReachedFewRanks) {
   }
   shell.Oversleep(shell.next_tick() - shell.now());
   EXPECT_LT(SecondsOf([&] { shell.Step(Ticked{}); }), kMostSeconds);
-}
-
-v1::Hello HelloOf(uint32_t rank) {
-  v1::Hello hello;
-  hello.set_job("mnist");
-  hello.set_incarnation(IncarnationOf(absl::StrCat("w", rank)));
-  hello.set_epoch(1);
-  return hello;
-}
-
-v1::WorkerMessage ReadyOf(const std::string& name, uint32_t group = 0) {
-  v1::WorkerMessage message;
-  message.mutable_ready()->set_name(name);
-  message.mutable_ready()->set_group(group);
-  message.mutable_ready()->set_op(v1::OP_TYPE_ALLREDUCE);
-  message.mutable_ready()->add_shape(1);
-  return message;
 }
 
 // The sends of the ticks that are due within the second, as `seen` gets them, and the longest of these Steps.
@@ -334,12 +324,12 @@ TEST(LargestReattachmentTest, AllRanksHaveRepeatedMuchWhenTheLastOneComesBack) {
     streams[rank] = shell.NewStream();
     shell.Step(StreamOpened{streams[rank], HelloOf(rank)});
     for (uint32_t name = 0; name < kNames; ++name)
-      shell.Step(MessageReceived{streams[rank], ReadyOf(absl::StrCat("n", name))});
+      shell.Step(MessageReceived{streams[rank], Ready(absl::StrCat("n", name))});
   }
   const StreamId last = streams.back() = shell.NewStream();
   double longest = SecondsOf([&] { shell.Step(StreamOpened{last, HelloOf(kRanks - 1)}); });
   // It comes behind those that are held, and decides the first name.
-  longest = std::max(longest, SecondsOf([&] { shell.Step(MessageReceived{last, ReadyOf("n0")}); }));
+  longest = std::max(longest, SecondsOf([&] { shell.Step(MessageReceived{last, Ready("n0")}); }));
   std::vector<std::string> slots;
   longest = std::max(longest, LongestTick(&shell, [&](const Send& send) {
                        if (send.message->has_slot_assigned()) slots.push_back(send.message->slot_assigned().name());
@@ -357,13 +347,13 @@ TEST(LargestReattachmentTest, ARankThatIsAwayWhileTheOthersAreHeardGetsItsAnswer
   shell.Restart([](const Actions&) {});
   streams[0] = shell.NewStream();
   shell.Step(StreamOpened{streams[0], HelloOf(0)});
-  v1::WorkerMessage other = ReadyOf("grad");
+  v1::WorkerMessage other = Ready("grad");
   other.mutable_ready()->set_shape(0, 2);
   shell.Step(MessageReceived{streams[0], other});
-  for (uint32_t name = 0; name < kNames; ++name) shell.Step(MessageReceived{streams[0], ReadyOf(absl::StrCat(name))});
+  for (uint32_t name = 0; name < kNames; ++name) shell.Step(MessageReceived{streams[0], Ready(absl::StrCat(name))});
   streams[1] = shell.NewStream();
   shell.Step(StreamOpened{streams[1], HelloOf(1)});
-  shell.Step(MessageReceived{streams[1], ReadyOf("grad")});
+  shell.Step(MessageReceived{streams[1], Ready("grad")});
   shell.Close(streams[0], "cut");
   std::vector<StreamId> told;
   const auto tell = [&](const Send& send) {
@@ -389,7 +379,7 @@ TEST(LargestReattachmentTest, RankZeroComesBackWithoutTheSlotsOfAGroupThatItIsNo
   request.mutable_group_request()->add_ranks(1);
   for (const StreamId stream : streams) shell.Step(MessageReceived{stream, request});
   for (uint32_t name = 0; name < kNames; ++name)
-    shell.Step(MessageReceived{streams[1], ReadyOf(absl::StrCat(name), 1)});
+    shell.Step(MessageReceived{streams[1], Ready(absl::StrCat(name), v1::OP_TYPE_ALLREDUCE, 1)});
   shell.Close(streams[0], "cut");
   v1::Hello hello = HelloOf(0);
   hello.add_groups()->set_number(1);

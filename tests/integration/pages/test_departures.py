@@ -89,6 +89,7 @@ def test_a_rank_and_a_host_leave_an_elastic_job_that_goes_on(
     job.require_end(0, 1)
     assert "its fan is loud" in rank.output, rank.output
     job.expect_steps(2, 0, 2)
+    expect(page.get_by_role("status").last).to_have_text(f"Asked to leave: rank {number}.")
 
     page.get_by_role("link", name="hosts (2)").click()
     page.get_by_role("link", name="far-node").click()
@@ -99,6 +100,9 @@ def test_a_rank_and_a_host_leave_an_elastic_job_that_goes_on(
     expect(page.get_by_role("status").last).to_contain_text("Asked to leave: rank ")
     job.require_end(0, 2)
     job.expect_steps(1, 0)
+    # The host is gone from the page; the answer is not.
+    expect(page.get_by_text("No such host takes part in this epoch.")).to_be_visible()
+    expect(page.get_by_role("status").last).to_contain_text("Asked to leave: rank ")
     assert audited(coordinator) == 2 * [("POST /api/v1/jobs/*/drain", "job default/elastic")]
 
     # The last worker stays, and the page says why.

@@ -58,16 +58,18 @@ function Drain({ tenant, name, job, what, question, isLive, query }: DrainProps)
   );
 }
 
-export function DrainRank({ worker, ...props }: OfJob & { worker: Worker }): JSX.Element {
+// `worker` is undefined while it is loaded, and after it has left: the answer to the button stays on the page.
+export function DrainRank({ worker, ...props }: OfJob & { worker: Worker | undefined }): JSX.Element {
   return (
-    <Drain {...props} what="rank" isLive={worker.state === "live"} query={{ rank: String(worker.rank) }}
-      question={`Its worker, pid ${worker.pid} on ${worker.hostname}, will leave at the program's next commit. The others go on without it.`} />
+    <Drain {...props} what="rank" isLive={worker?.state === "live"} query={{ rank: String(worker?.rank) }}
+      question={`Its worker, pid ${worker?.pid} on ${worker?.hostname}, will leave at the program's next commit. The others go on without it.`} />
   );
 }
 
-export function DrainHost({ host, ...props }: OfJob & { host: Host }): JSX.Element {
+// `host` is undefined as a rank's worker is.
+export function DrainHost({ host, ...props }: OfJob & { host: Host | undefined }): JSX.Element {
   return (
-    <Drain {...props} what="host" isLive={host.live > 0} query={{ host: host.hostname }}
-      question={`All workers on ${host.hostname} will leave at the program's next commit. The others go on without them.`} />
+    <Drain {...props} what="host" isLive={host !== undefined && host.live > 0} query={{ host: host?.hostname ?? "" }}
+      question={`All workers on ${host?.hostname} will leave at the program's next commit. The others go on without them.`} />
   );
 }

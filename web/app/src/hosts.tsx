@@ -6,7 +6,7 @@ import { Charts } from "./charts";
 import { DrainHost } from "./departures";
 import { bytes, count, percent } from "./format";
 import type { JobProps } from "./job";
-import { isAbout, useLoad } from "./load";
+import { isAbout, useLoad, valueOf } from "./load";
 import { Empty, Pager, Show, Shares, Table, type Column } from "./parts";
 import { WorkerTable } from "./ranks";
 
@@ -60,33 +60,38 @@ export function HostPage({ tenant, name, address, job, host: id }: JobProps & { 
     () => askJson(viewOf(tenant, name, "hosts", { host: id })),
     isAbout(tenant, name),
   );
+  const host = valueOf(loaded)?.hosts[0];
   return (
-    <Show of={loaded}>
-      {(list) => {
-        const host = list.hosts[0];
-        if (!host) return <Empty title="No such host takes part in this epoch."><p><a href={showPart(tenant, name, "hosts")}>All hosts</a></p></Empty>;
-        return (
-          <section aria-labelledby="host-title">
-            <h2 id="host-title">{`Host ${host.hostname || host.host_id}`}</h2>
-            {host.own_percent !== undefined && (
-              <Shares own={host.own_percent} waited={host.waited_percent ?? 0} transfer={host.transfer_percent ?? 0} />
-            )}
-            <dl class="tiles">
-              <div><dt>ranks</dt><dd>{ranksOf(host)}</dd></div>
-              <div><dt>live</dt><dd>{count(host.live)}</dd></div>
-              <div><dt>CPU of a rank</dt><dd>{percent(host.cpu_percent)}</dd></div>
-              <div><dt>received</dt><dd>{rate(host.received_bytes_per_second)}</dd></div>
-              <div><dt>sent</dt><dd>{rate(host.sent_bytes_per_second)}</dd></div>
-              <div><dt>retransmits this epoch</dt><dd>{host.retransmits === undefined ? "–" : count(host.retransmits)}</dd></div>
-            </dl>
-            <DrainHost tenant={tenant} name={name} job={job} host={host} />
-            <h3>Over time</h3>
-            <Charts tenant={tenant} name={name} address={address} of={{ host: id }} />
-            <h3>Its ranks</h3>
-            <WorkerTable tenant={tenant} name={name} address={address} host={id} />
-          </section>
-        );
-      }}
-    </Show>
+    <section aria-labelledby="host-title">
+      <h2 id="host-title">{`Host ${host?.hostname || id}`}</h2>
+      <DrainHost tenant={tenant} name={name} job={job} host={host} />
+      <Show of={loaded}>
+        {() =>
+          host === undefined ? (
+            <Empty title="No such host takes part in this epoch.">
+              <p><a href={showPart(tenant, name, "hosts")}>All hosts</a></p>
+            </Empty>
+          ) : (
+            <>
+              {host.own_percent !== undefined && (
+                <Shares own={host.own_percent} waited={host.waited_percent ?? 0} transfer={host.transfer_percent ?? 0} />
+              )}
+              <dl class="tiles">
+                <div><dt>ranks</dt><dd>{ranksOf(host)}</dd></div>
+                <div><dt>live</dt><dd>{count(host.live)}</dd></div>
+                <div><dt>CPU of a rank</dt><dd>{percent(host.cpu_percent)}</dd></div>
+                <div><dt>received</dt><dd>{rate(host.received_bytes_per_second)}</dd></div>
+                <div><dt>sent</dt><dd>{rate(host.sent_bytes_per_second)}</dd></div>
+                <div><dt>retransmits this epoch</dt><dd>{host.retransmits === undefined ? "–" : count(host.retransmits)}</dd></div>
+              </dl>
+              <h3>Over time</h3>
+              <Charts tenant={tenant} name={name} address={address} of={{ host: id }} />
+              <h3>Its ranks</h3>
+              <WorkerTable tenant={tenant} name={name} address={address} host={id} />
+            </>
+          )
+        }
+      </Show>
+    </section>
   );
 }

@@ -59,8 +59,8 @@ export function JobPage({ address }: { address: Address }): JSX.Element {
                 </a>
               ))}
             </nav>
-            {part === "rank" && <RankPage {...props} job={job} rank={detail ?? ""} />}
-            {part === "host" && <HostPage {...props} job={job} host={detail ?? ""} />}
+            {part === "rank" && <RankPage key={detail} {...props} job={job} rank={detail ?? ""} />}
+            {part === "host" && <HostPage key={detail} {...props} job={job} host={detail ?? ""} />}
             {part !== "rank" && part !== "host" && <Part tab={tab} job={job} props={props} />}
           </>
         )}

@@ -9,6 +9,11 @@ export interface Loaded<T> {
   readonly problem: Refusal | undefined;
 }
 
+// What there is to show. Status 0: the coordinator is away; any other problem says that the value is no more.
+export function valueOf<T>({ value, problem }: Loaded<T>): T | undefined {
+  return problem === undefined || problem.status === 0 ? value : undefined;
+}
+
 export interface Trigger {
   readonly type: string;
   readonly data: unknown;

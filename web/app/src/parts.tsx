@@ -1,7 +1,7 @@
 // Pieces that several views share.
 import type { ComponentChildren, JSX } from "preact";
 import { Refusal } from "./api";
-import type { Loaded } from "./load";
+import { valueOf, type Loaded } from "./load";
 import { percent } from "./format";
 
 // A state, never by its colour alone.
@@ -76,8 +76,8 @@ export function Problem({ problem }: { problem: Refusal }): JSX.Element {
 
 // The three states of what is loaded; a value stays in sight while the coordinator is away.
 export function Show<T>({ of, children }: { of: Loaded<T>; children: (value: T) => ComponentChildren }): JSX.Element {
-  const isStale = of.problem?.status === 0;
-  if (of.value !== undefined && (of.problem === undefined || isStale)) return <>{children(of.value)}</>;
+  const value = valueOf(of);
+  if (value !== undefined) return <>{children(value)}</>;
   if (of.problem !== undefined) return <Problem problem={of.problem} />;
   return (
     <div class="loading" role="status">

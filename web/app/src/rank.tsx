@@ -6,7 +6,7 @@ import { Charts } from "./charts";
 import { DrainRank } from "./departures";
 import { bytes, count, duration, percent } from "./format";
 import type { JobProps } from "./job";
-import { isAbout, useLoad } from "./load";
+import { isAbout, useLoad, valueOf } from "./load";
 import { Show, Shares, State } from "./parts";
 
 export function RankPage({ tenant, name, address, job, rank }: JobProps & { job: Job; rank: string }): JSX.Element {
@@ -18,11 +18,11 @@ export function RankPage({ tenant, name, address, job, rank }: JobProps & { job:
   return (
     <section aria-labelledby="rank-title">
       <h2 id="rank-title">{`Rank ${rank}`}</h2>
+      <DrainRank tenant={tenant} name={name} job={job} worker={valueOf(loaded)?.worker} />
       <Show of={loaded}>
         {({ worker }) => (
           <>
             <Now worker={worker} host={showPart(tenant, name, "host", worker.host_id)} />
-            <DrainRank tenant={tenant} name={name} job={job} worker={worker} />
             <h3>Over time</h3>
             <Charts tenant={tenant} name={name} address={address} of={{ rank }} />
           </>

@@ -23,8 +23,9 @@ int GivePath(const absl::StatusOr<std::string>& given, const char** path) {
   return FARANDOLE_OK;
 }
 
-// Calls `use(worker)` while the worker lives on, and no lock is held: disk and network may take long, and Rejoin and
-// Stop do not wait for them. The epoch of a worker that is replaced meanwhile has ended, as the coordinator answers.
+// Calls `use(worker)` while the worker lives on, and no lock is held: disk and network may take long, and Rejoin does
+// not wait for them. Stop waits for a commit. The epoch of a worker that is replaced meanwhile has ended, as the
+// coordinator answers.
 template <typename Use>
 int WithKeptWorker(const Use& use) {
   const std::shared_ptr<Worker> worker = farandole::Process().Share();

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -18,6 +19,8 @@ namespace {
 
 // At a token for a checkpoint, where other jobs write into the same directory.
 constexpr int kMostAttempts = 8;
+// Between two questions whether to give up.
+constexpr std::chrono::milliseconds kSurface(100);
 
 // Removes a file that the catalogue does not name any more, if it is in the directory of the checkpoint that took its
 // place, and its manifest says that it is of the same job, name and step. The catalogue has what workers of the job's
@@ -122,7 +125,31 @@ absl::StatusOr<CheckpointWriter> CheckpointSession::Take(int64_t number) {
 }
 
 absl::StatusOr<std::string> CheckpointSession::Commit(int64_t number) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  {
+    const std::lock_guard<std::mutex> lock(commits_mutex_);
+    ++commits_;
+  }
+  absl::StatusOr<std::string> committed = CommitAlone(number);
+  const std::lock_guard<std::mutex> lock(commits_mutex_);
+  --commits_;
+  commit_ended_.notify_all();
+  return committed;
+}
+
+absl::Status CheckpointSession::AwaitCommit(const std::function<bool()>& interrupted) {
+  std::unique_lock<std::mutex> lock(commits_mutex_);
+  while (!commit_ended_.wait_for(lock, kSurface, [this] { return commits_ == 0; })) {
+    lock.unlock();
+    if (interrupted && interrupted()) {
+      return absl::AbortedError("interrupted while another thread was committing a checkpoint");
+    }
+    lock.lock();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> CheckpointSession::CommitAlone(int64_t number) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   absl::StatusOr<CheckpointWriter> taken = Take(number);
   if (!taken.ok()) return taken.status();
   CheckpointWriter& writer = *taken;

@@ -1,7 +1,9 @@
 #ifndef FARANDOLE_WORKER_MEMBER_CHECKPOINT_SESSION_H_
 #define FARANDOLE_WORKER_MEMBER_CHECKPOINT_SESSION_H_
 
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -38,6 +40,9 @@ class CheckpointSession {
   absl::StatusOr<std::string> Commit(int64_t number);
   absl::Status Fail(int64_t number, absl::string_view cause);
   void Abandon(int64_t number);
+  // Waits while another thread commits: its file would be in no catalogue once the coordinator hears that this worker
+  // has left. ABORTED: `interrupted`, which is asked every 100 ms.
+  absl::Status AwaitCommit(const std::function<bool()>& interrupted);
   absl::StatusOr<v1::Checkpoint> Find(const std::string& directory, absl::string_view name, int64_t step);
 
  private:
@@ -51,6 +56,8 @@ class CheckpointSession {
 
   // Ends the writing of the checkpoint of this number. ABORTED: it is not being written.
   absl::StatusOr<CheckpointWriter> Take(int64_t number);
+  // Commit, as the only call at its time.
+  absl::StatusOr<std::string> CommitAlone(int64_t number);
   // A checkpoint that people have asked for could not be written.
   absl::Status TellFailure(const absl::Status& failure);
 
@@ -65,6 +72,10 @@ class CheckpointSession {
   // Without a coordinator: the job's checkpoints that writer_ was granted to replace. Another writer may have made
   // others since.
   std::vector<std::string> replaced_;
+  // Calls of Commit that have not returned. Commit holds mutex_ while it waits for disk and network.
+  std::mutex commits_mutex_;
+  std::condition_variable commit_ended_;
+  int commits_ = 0;
   // CheckpointWish::wanted when writer_ began; 0 without a coordinator.
   uint64_t wanted_ = 0;
 };

@@ -10,12 +10,14 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "checkpoint/gate.h"
 #include "checkpoint/manifest.h"
@@ -29,6 +31,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr char kCatalogue[] = "00c0ffee00c0ffee";
 
@@ -83,6 +86,7 @@ class CheckpointSessionTest : public testing::Test {
 
   grpc::Status OnCommit(const v1::CommitCheckpointRequest& request, v1::CommitCheckpointResponse* response) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (on_commit_) std::exchange(on_commit_, nullptr)();
     asked_.push_back(request.give_up() ? "give up" : "commit");
     std::vector<Fate>& fates = request.give_up() ? fates_of_giving_up_ : fates_;
     Fate fate = {true, grpc::OK};
@@ -142,8 +146,9 @@ class CheckpointSessionTest : public testing::Test {
   std::vector<Fate> fates_;
   std::vector<Fate> fates_of_giving_up_;
   std::vector<std::string> asked_;
-  // Runs in the next begin.
+  // Each runs in the next call of its name.
   std::function<void()> on_begin_;
+  std::function<void()> on_commit_;
 
   ScriptedCoordinator coordinator_;
   std::unique_ptr<CoordinatorLink> link_;
@@ -163,6 +168,34 @@ TEST_F(CheckpointSessionTest, ACommitWhoseAnswerWasLostIsFoundInTheCatalogueWhat
     EXPECT_EQ(InCatalogue(), committed) << code;
     EXPECT_EQ(OnDisk(), committed) << code;
   }
+}
+
+TEST_F(CheckpointSessionTest, AShutdownWaitsForTheCommitOfAnotherThread) {
+  EXPECT_TRUE(session_->AwaitCommit(nullptr).ok()) << "there is none";
+  absl::Notification has_begun, may_end;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    on_commit_ = [&] {
+      has_begun.Notify();
+      may_end.WaitForNotification();
+    };
+  }
+  absl::StatusOr<std::string> saved;
+  std::thread writer([&] { saved = Save(); });
+  has_begun.WaitForNotification();
+  EXPECT_EQ(session_->AwaitCommit([] { return true; }),
+            absl::AbortedError("interrupted while another thread was committing a checkpoint"));
+  int asked = 0;
+  EXPECT_TRUE(session_
+                  ->AwaitCommit([&] {
+                    if (++asked == 2) may_end.Notify();
+                    return false;
+                  })
+                  .ok());
+  EXPECT_GE(asked, 2);
+  EXPECT_THAT(InCatalogue(), SizeIs(1)) << "the wait has ended before the commit";
+  writer.join();
+  EXPECT_TRUE(saved.ok()) << saved.status();
 }
 
 TEST_F(CheckpointSessionTest, APathThatMessagesCannotHoldIsRefusedAndNoFileIsLeft) {

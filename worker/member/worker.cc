@@ -294,6 +294,7 @@ bool Worker::GivesUp(const Interrupted& interrupted) {
 absl::Status Worker::Shutdown(const Interrupted& interrupted) {
   absl::Status status = engine_->Leave(interrupted);
   if (status.ok()) FinishOnGpu(interrupted);
+  if (status.ok()) status = checkpoints_->AwaitCommit(interrupted);
   if (link_ != nullptr) {
     const std::string reason(status.message());
     const std::string failed = failure();

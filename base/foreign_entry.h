@@ -11,7 +11,8 @@ namespace farandole {
 // Files and directories in a directory that others may write, too: somebody may have put something there first, to read
 // the output that goes to it or to lead it elsewhere.
 
-// The entry at `path`, a link itself, belongs to this process's user or to root, or there is none.
+// There is no entry at `path`, or it (the link, where it is one) belongs to root, to this process's user, or to whom
+// the file system makes the owner of what this process puts there.
 //   FAILED_PRECONDITION  it belongs to another user; the text names him, and follows "cannot write PATH: "
 absl::Status CheckOwner(const std::string& path);
 

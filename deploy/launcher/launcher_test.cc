@@ -136,7 +136,7 @@ TEST(LauncherTest, OutputOfAWorkerIsNotWrittenWhereAnotherUserHasMadeItsPlace) {
     ASSERT_EQ(lchown(path.c_str(), 65534, 65534), 0);
     LaunchedRun run(scenario);
     EXPECT_EQ(run.Wait(), 1);
-    EXPECT_THAT(run.Err(), HasSubstr(absl::StrCat("cannot write ", path, ": user 65534 has put it there, who is")));
+    EXPECT_THAT(run.Err(), HasSubstr(absl::StrCat("cannot write ", path, ": it belongs to user 65534, who is")));
     EXPECT_THAT(run.LeftBehind(), IsEmpty());
   }
 }

@@ -41,14 +41,9 @@ absl::Status CopyToDirectory(const std::string& directory, int worker, int worke
                              WorkerOutput* err) {
   const int width = static_cast<int>(absl::StrCat(workers - 1).size());
   const std::string path = absl::StrCat(directory, "/rank.", absl::StrFormat("%0*d", width, worker));
-  absl::Status status = MakeDirectories(directory, 0777);
-  // A directory that was made just now is this user's own, whatever number a file server gives its owner.
-  if (status.ok() && mkdir(path.c_str(), 0777) != 0) {
-    status = MakeDirectories(path, 0777);
-    if (status.ok()) status = CheckIsOwn(path);
-  }
-  for (const char* file : {"/stdout", "/stderr"}) {
-    if (status.ok()) status = CheckIsOwn(path + file);
+  absl::Status status = MakeDirectories(path, 0777);
+  for (const char* entry : {"", "/stdout", "/stderr"}) {
+    if (status.ok()) status = CheckIsOwn(path + entry);
   }
   if (status.ok()) status = out->CopyTo(absl::StrCat(path, "/stdout"));
   if (status.ok()) status = err->CopyTo(absl::StrCat(path, "/stderr"));

@@ -14,7 +14,7 @@ absl::Status MakeDirectories(const std::string& path, unsigned mode);
 
 // Has a worker's output written to DIR/rank.N/stdout and .../stderr, too, for which it makes the directory. N has
 // leading zeros, so that all names of a run of `workers` workers are of equal length, as Horovod has them.
-//   FAILED_PRECONDITION  a directory or a file cannot be made, or another user has put it there; the text names it
+//   FAILED_PRECONDITION  a directory or a file cannot be made, or belongs to another user; the text names it
 absl::Status CopyToDirectory(const std::string& directory, int worker, int workers, WorkerOutput* out,
                              WorkerOutput* err);
 

@@ -147,6 +147,28 @@ TEST_P(EngineJoinTest, WhoHasJoinedTakesPartInAllThatOthersDo) {
   });
 }
 
+TEST_P(EngineJoinTest, AllThatARankHasSubmittedWithoutNamesRunsBeforeTheLastHasJoined) {
+  TestEpoch epoch(hosts());
+  constexpr int kRounds = 3, kTensors = 6;
+  epoch.OnEachRank([&](int rank) {
+    for (int round = 0; round < kRounds; ++round) {
+      const int busy = round % size();  // the others have no data
+      std::vector<TestTensor> tensors;
+      for (int i = 0; i < kTensors && rank == busy; ++i)
+        tensors.emplace_back("", std::vector<float>(100'000, i + 1.0f));
+      for (TestTensor& tensor : tensors) ASSERT_TRUE(epoch.Submit(rank, tensor).ok());
+      int32_t last = -1;
+      const absl::StatusOr<int64_t> join = epoch.BeginJoining(rank, &last);
+      ASSERT_TRUE(join.ok() && epoch.engine(rank).Wait(*join, -1, /*release=*/true).ok());
+      for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
+        const absl::StatusOr<bool> complete = epoch.engine(rank).Wait(tensors[i].handle, 0, /*release=*/true);
+        ASSERT_TRUE(complete.ok() && *complete) << i << " of round " << round;
+        ASSERT_EQ(tensors[i].values[99'999], i + 1.0f);
+      }
+    }
+  });
+}
+
 TEST_P(EngineJoinTest, InTheSteadyStateNothingButTheJoinsIsSaidToTheCoordinator) {
   TestEpoch epoch(hosts());
   std::atomic<int> before{0};

@@ -216,7 +216,8 @@ void Orderer::TellAllJoined() {
   entry.kind = Entry::Kind::kAllJoined;
   entry.rank = last_joined_;
   notices_.push_back(std::move(entry));
-  joined_.assign(size_, false);
+  // The ranks count as joined until the notice is given, after all that is ready: a slot may have several posts of a
+  // rank, which become ready one by one.
   joined_count_ = 0;
 }
 
@@ -404,6 +405,7 @@ std::optional<Entry> Orderer::Next(bool collectives) {
   if (notices_.empty()) return std::nullopt;
   Entry entry = std::move(notices_.front());
   notices_.pop_front();
+  if (entry.kind == Entry::Kind::kAllJoined) joined_.assign(size_, false);
   return entry;
 }
 

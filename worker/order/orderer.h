@@ -136,6 +136,7 @@ class Orderer {
   // By rank: how many of its posts hit a retired slot. The rank gets these submissions back and posts them again. A
   // kJoin whose count is lower was sent before that, so the orderer ignores it.
   std::vector<int64_t> stale_;
+  // Of joined_, those of which no kAllJoined was queued yet.
   int joined_count_ = 0;
   int last_joined_ = 0;
   int foreign_groups_ = 0;

@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 TEST(OrdererJoinTest, WhoHasJoinedIsNotWaitedFor) {
   Orderer orderer = WithSlots(3, 3);
@@ -149,6 +150,33 @@ TEST(OrdererJoinTest, WhatARankPostedBeforeItJoinedRunsWhenTheLastJoins) {
   EXPECT_THAT(ShowAll(orderer), IsEmpty());
   orderer.OnPost(2, Notice(Post::Kind::kJoin));
   EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 1", "joined 2"));
+}
+
+TEST(OrdererJoinTest, AllOfSeveralRoundsInOneSlotRunBeforeAllHaveJoined) {
+  for (const bool is_known : {true, false}) {
+    Orderer orderer = WithSlots(2, is_known ? 1 : 0);
+    orderer.OnPost(1, Notice(Post::Kind::kJoin));
+    for (int round = 0; round < 3; ++round) orderer.OnPost(0, Allreduce(1));
+    orderer.OnPost(0, Notice(Post::Kind::kJoin));
+    orderer.AddSlot(1, 0);
+    EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 1", "batch 1", "batch 1", "joined 0"));
+    orderer.OnPost(1, Allreduce(1));
+    EXPECT_THAT(ShowAll(orderer), IsEmpty()) << "nothing of rank 0 is left that it could meet";
+    orderer.OnPost(0, Allreduce(1));
+    EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 1"));
+  }
+}
+
+TEST(OrdererJoinTest, SoDoInlineOnesAndThoseThatWaitForMoreToFuse) {
+  Orderer orderer = WithSlots(2, 2);
+  orderer.OnPost(0, Notice(Post::Kind::kJoin));
+  for (int round = 0; round < 2; ++round) {
+    orderer.OnPost(1, InlineAllreduce(1, 3.0f));
+    orderer.OnPost(1, Allreduce(2));
+  }
+  orderer.OnPost(1, Notice(Post::Kind::kJoin));
+  EXPECT_THAT(Drain(orderer, /*collectives=*/false), SizeIs(2)) << "the inline ones";
+  EXPECT_THAT(ShowAll(orderer), ElementsAre("batch 2", "batch 2", "joined 1"));
 }
 
 }  // namespace

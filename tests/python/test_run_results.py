@@ -30,6 +30,12 @@ def test_a_rank_that_exits_with_0_has_none_in_its_place(leaver: int, bounds: Any
     assert farandole.run(returns, (leaver, "sys.exit"), np=2, **bounds) == wanted
 
 
+def test_an_exit_of_a_worker_is_an_error_in_the_driver_and_not_its_exit() -> None:
+    with pytest.raises(RuntimeError, match=r"rank \d of run\(\) has failed: SystemExit: 3") as raised:
+        farandole.run(sys.exit, (3,), np=2)
+    assert "Traceback" in str(raised.value.__cause__)
+
+
 @pytest.mark.parametrize("bounds", [{}, {"min_np": 2}])
 def test_a_rank_that_ends_without_a_word_is_named(bounds: Any) -> None:
     with pytest.raises(RuntimeError, match=r"rank 0 .*without a result"):

@@ -143,13 +143,15 @@ class Failure(NamedTuple):
             pickled = b""
         return cls(rank, pickled, f"on rank {rank}:\n{traceback.format_exc()}", isinstance(error, EpochEnded))
 
-    def exception(self) -> BaseException:
-        """It, with its traceback as its cause."""
+    def exception(self) -> Exception:
+        """It, with its traceback as its cause. A RuntimeError in place of one that would end the driver's program, as
+        SystemExit does."""
         last = self.text.strip().splitlines()[-1]
-        error: BaseException = RuntimeError(f"rank {self.rank} of run() has failed: {last}")
+        error: Exception = RuntimeError(f"rank {self.rank} of run() has failed: {last}")
         if self.pickled:
             try:
-                error = loads(self.pickled)
+                raised = loads(self.pickled)
+                error = raised if isinstance(raised, Exception) else error
             except Exception:  # pylint: disable=broad-except; its class may be of the workers' modules only
                 pass
         error.__cause__ = RemoteError(self.text)

@@ -192,6 +192,17 @@ def test_process_sets_of_init_are_there_in_each_epoch_that_has_their_ranks(
     job.require_end(0, 0, 2, 3)
 
 
+def test_a_loss_while_init_registers_its_process_sets_ends_no_other_worker(
+    start: Start, serve: Serve, tmp_path: pathlib.Path
+) -> None:
+    job = ElasticJob(start, serve(**PATIENT), "elastic_sets", tmp_path, sizes=(2, 3, 3), DIES_BEFORE_ITS_SETS="2")
+    job.expect(r"epoch of 2 with sets \[\[0\]\]", 0, 1)
+    job.add()
+    job.expect(r"epoch of 3 with sets \[\[0\], \[1, 2\]\]", 0, 1, 3)
+    (tmp_path / "stop").touch()
+    job.require_end(0, 0, 1, 3)
+
+
 def test_program_of_horovods_documentation_runs_with_its_import_changed(
     start: Start, serve: Serve, tmp_path: pathlib.Path
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 from . import _communicators, _epochs, _options, _stacks
 from . import process_sets as _process_sets
 from ._library import check, failure, ffi, forked, interruptible, lib
-from .exceptions import Dismissed, NotReady
+from .exceptions import Dismissed, EpochEnded, NotReady
 
 
 def init(
@@ -50,10 +50,24 @@ def init(
         _stacks.register()
     try:
         if process_sets is not None and not isinstance(process_sets, str):
-            _process_sets.register_lasting(_with_ranks(process_sets))
+            _register(_with_ranks(process_sets), goes_on=is_new and _epochs.is_elastic())
     finally:
         if is_new:
             _epochs.begin()
+
+
+def _register(process_sets: Sequence[_process_sets.ProcessSet], goes_on: bool) -> None:
+    """Registers the sets of init(). `goes_on`: in the next epoch if a loss ends this one, as init() itself does."""
+    while True:
+        try:
+            return _process_sets.register_lasting(process_sets)
+        except EpochEnded:
+            if not goes_on:
+                raise
+        try:
+            _epochs.leave_and_join()
+        except Dismissed as error:
+            raise dismissal(error) from error
 
 
 def _refuse_a_second_worker() -> None:

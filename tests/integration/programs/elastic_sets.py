@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+import threading
 
 import farandole.numpy as hvd
 import numpy as np
@@ -24,9 +25,14 @@ def train(state: hvd.elastic.ObjectState) -> None:
         state.commit()
 
 
+if os.environ["FARANDOLE_LAUNCH_INDEX"] == os.environ.get("DIES_BEFORE_ITS_SETS"):
+    hvd.init()
+    threading.Event().wait(1)  # the others wait for it
+    os._exit(1)
 hvd.init(process_sets=[first, both])
 mine = hvd.elastic.ObjectState(stop=False)
 # Collective: a newcomer would meet no other rank.
-mine.more = [hvd.add_process_set([0, 1])] if int(os.environ["FARANDOLE_LAUNCH_INDEX"]) < 3 else []
+is_first = int(os.environ["FARANDOLE_LAUNCH_INDEX"]) < 3 and hvd.size() == 3
+mine.more = [hvd.add_process_set([0, 1])] if is_first else []
 train(mine)
 print("done", flush=True)

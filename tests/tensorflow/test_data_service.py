@@ -57,3 +57,17 @@ def test_each_trainer_has_all_rows_from_workers_of_its_own(
 def test_trainers_share_the_rows_of_one_run(tmp_path: pathlib.Path) -> None:
     rows = both(tmp_path, ["--dispatchers", "1"], ["--reuse-dataset"])
     assert sorted(rows[0] + rows[1]) == list(range(64))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_config_of_another_user_is_refused(tmp_path: pathlib.Path) -> None:
+    from farandole.tensorflow.data.compute_service import TfDataServiceConfig
+
+    path = tmp_path / "config.json"
+    config = TfDataServiceConfig(1, 1, "compute", {"workers": [("127.0.0.1", 1)]}, b"key")
+    config.write(str(path))
+    assert TfDataServiceConfig.read(str(path)).key == b"key"
+    os.chown(path, 65534, 65534)
+    with pytest.raises(PermissionError, match=r"config.json: it belongs to user 65534, who is neither this user \(0\)"):
+        TfDataServiceConfig.read(str(path))
+    assert [each.name for each in tmp_path.iterdir()] == ["config.json"]

@@ -78,14 +78,28 @@ class TfDataServiceConfig:
 
     @staticmethod
     def read(filename: str, wait_for_file_creation: bool = False) -> "TfDataServiceConfig":
-        """Of a file that write() has made, which may come later. ValueError: it has something else."""
+        """Of a file that write() has made, which may come later. ValueError: it has something else. PermissionError: it
+        is another user's, who would get the trainers' data."""
         while wait_for_file_creation and not os.path.exists(filename):
             time.sleep(0.2)
         with open(filename, encoding="utf-8") as file:
+            _require_own(file.fileno(), filename)
             try:
                 return TfDataServiceConfig.from_dict(json.load(file))
             except ValueError as error:
                 raise ValueError(f"{filename}: {error}") from None
+
+
+def _require_own(file: int, filename: str) -> None:
+    owner = os.fstat(file).st_uid
+    if owner in (os.geteuid(), os.stat("/").st_uid):
+        return
+    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=pathlib.Path(filename).parent) as probe:
+        if os.fstat(probe.fileno()).st_uid == owner:
+            return  # a file server may give this user's files another owner
+    raise PermissionError(
+        f"{filename}: it belongs to user {owner}, who is neither this user ({os.geteuid()}) nor root; remove it"
+    )
 
 
 def _reachable(target: str, address: str) -> str:

@@ -2,6 +2,7 @@
 #define FARANDOLE_SDK_CPP_FARANDOLE_JOB_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -40,8 +41,8 @@ class Job {
     if (this == &other) return *this;
     Leave();
     life_ = std::exchange(other.life_, Life());
-    rejoins_ = other.rejoins_;
-    joins_ = other.joins_;
+    rejoins_.store(other.rejoins_.load());
+    joins_.store(other.joins_.load());
     exceptions_ = other.exceptions_;
     interrupted_ = other.interrupted_;
     return *this;
@@ -77,16 +78,16 @@ class Job {
   }
   // This program cannot go on: ends the epoch on all ranks with these words.
   Status Fail(const std::string& words) { return Told(functions().fail(words.c_str())); }
-  // Elastic jobs: leaves the present epoch, with its futures, process sets and arenas, and joins the next one, as
-  // elastic::Run does. CANCELLED: the job has no place for this process any more. ABORTED: the job has failed.
+  // Elastic jobs: leaves the epoch, with its futures, process sets and arenas, and joins the next, as elastic::Run
+  // does. CANCELLED: the job has no place for this process any more. ABORTED: the job has failed.
   Status Rejoin() {
     Status status = Told(functions().rejoin(interrupted_));
     if (status.ok()) ++rejoins_;
     return status;
   }
   // How many further epochs this process has joined since Init(): tells two epochs apart also where epoch() stays 0.
-  int64_t rejoins() const { return rejoins_; }
-  int64_t joins() const { return joins_; }  // the calls of Join() and JoinAsync()
+  int64_t rejoins() const { return rejoins_.load(); }
+  int64_t joins() const { return joins_.load(); }  // the calls of Join() and JoinAsync()
   // OK, or why the epoch has ended.
   Status EpochEnded() const { return Told(functions().epoch_ended()); }
   // From now on Shutdown, Rejoin and AddProcessSet ask it about every 100 ms whether to give up.
@@ -241,8 +242,7 @@ class Job {
                                           const std::vector<MutableTensor>& outputs, const Call& call = {}) {
     return ReduceAndScatterEach(inputs, outputs, call, kAtOnce);
   }
-  // How many of so many rows a Reducescatter gives this rank: rows / size, and one more on the first rows % size. 0
-  // after Shutdown(), and where this rank is not in the process set or that is no more.
+  // This rank's share of a Reducescatter's rows: rows / size, one more on the first rows % size; 0 outside of the set.
   int64_t RowsOfShare(int64_t rows, const Call& call = {}) const {
     const int64_t size = call.Check().ok() ? functions().group_size(call.group()) : 0;
     const int64_t position = size > 0 ? functions().group_rank(call.group()) : -1;
@@ -471,7 +471,7 @@ class Job {
   }
 
   Life life_;
-  int64_t rejoins_ = 0, joins_ = 0;
+  std::atomic<int64_t> rejoins_{0}, joins_{0};
   int exceptions_ = std::uncaught_exceptions();
   int (*interrupted_)() = nullptr;
 };

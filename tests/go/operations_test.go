@@ -297,6 +297,7 @@ var operationChecks = []check{
 		r.require(err)
 		requireEqual(set.Ranks(), []int{0, 1}, "its ranks")
 		var late *farandole.GatherHandle[int32]
+		var lateGroup *farandole.GroupedGatherHandle[int32]
 		if set.Includes() {
 			requireThat(set.Size() == 2 && set.Rank() == r.job.Rank(), "rank %d of %d", set.Rank(), set.Size())
 			data := []int32{int32(r.job.Rank() + 1)}
@@ -307,6 +308,8 @@ var operationChecks = []check{
 			requireEqual(found.Rows, []int{1, 1}, "the rows of the set")
 			late, err = farandole.AllgatherAsync(r.job, data, farandole.In(set), farandole.Name("late"))
 			r.require(err)
+			lateGroup, err = farandole.GroupedAllgatherAsync(r.job, [][]int32{data, data}, farandole.In(set), farandole.Name("late group"))
+			r.require(err)
 		}
 		// Until it is complete.
 		for err = set.Remove(r.ctx); err != nil; err = set.Remove(r.ctx) {
@@ -316,6 +319,12 @@ var operationChecks = []check{
 			found, err := late.Result(r.ctx)
 			r.require(err)
 			requireEqual(found.Rows, []int{1, 1}, "the rows of a set that was removed")
+			all, err := lateGroup.Results(r.ctx)
+			r.require(err)
+			for _, found := range all {
+				requireEqual(found.Rows, []int{1, 1}, "the rows of a group in a set that was removed")
+				requireEqual(found.Data, []int32{3, 3}, "its data")
+			}
 		}
 		requireError(set.Remove(r.ctx), farandole.ErrMismatch)
 		_, err = r.job.AddProcessSet(r.ctx, 0, r.job.Size())

@@ -141,9 +141,13 @@ type progress struct {
 
 func elasticStepping(folder string) int {
 	now, sums := progress{}, make([]float64, 1000)
+	var set *farandole.ProcessSet
 	err := farandole.Run(context.Background(), farandole.Options{}, func(ctx context.Context, job *farandole.Job) error {
 		return farandole.RunElastic(ctx, job, farandole.Variables(&now, &sums), func(ctx context.Context, loop *farandole.Loop) error {
 			fmt.Printf("process %d in an epoch of %d as rank %d from step %d\n", os.Getpid(), job.Size(), job.Rank(), now.Step)
+			if err := replaceSet(ctx, job, &set); err != nil {
+				return err
+			}
 			return elasticSteps(ctx, loop, folder, &now, sums)
 		})
 	})
@@ -158,6 +162,26 @@ func elasticStepping(folder string) int {
 	}
 	fmt.Printf("process %d done\n", os.Getpid())
 	return 0
+}
+
+// replaceSet makes rank 0's set of this epoch. That of an epoch before is nothing here, though it may have the same number.
+func replaceSet(ctx context.Context, job *farandole.Job, set **farandole.ProcessSet) error {
+	before := *set
+	made, err := job.AddProcessSet(ctx, 0)
+	if err != nil {
+		return err
+	}
+	*set = made
+	if before == nil {
+		return nil
+	}
+	if err := before.Remove(ctx); !errors.Is(err, farandole.ErrMismatch) || before.Includes() {
+		return fmt.Errorf("a set of another epoch was removed: %v, or includes rank %d", err, job.Rank())
+	}
+	if !made.Includes() {
+		return nil
+	}
+	return farandole.Barrier(ctx, job, farandole.In(made))
 }
 
 func elasticSteps(ctx context.Context, loop *farandole.Loop, folder string, now *progress, sums []float64) error {

@@ -34,10 +34,9 @@ func (h *GatherHandle[T]) Result(ctx context.Context) (Gathered[T], error) {
 	return *h.result, nil
 }
 
-// collector gives the function that fetches a result, and where it puts it. To be called before the submission: the group
-// may be removed before its result is fetched.
-func collector[T Number](group C.int32_t) (func(C.farandole_handle) error, *Gathered[T]) {
-	result := &Gathered[T]{}
+// collector gives the function that fetches a result into `result`. To be called before the submission: the group may be
+// removed before its result is fetched.
+func collector[T Number](group C.int32_t, result *Gathered[T]) func(C.farandole_handle) error {
 	ranks := max(int(C.farandole_go_group_size(group).value), 0)
 	return func(id C.farandole_handle) error {
 		rows := make([]C.int64_t, ranks+1)
@@ -54,7 +53,7 @@ func collector[T Number](group C.int32_t) (func(C.farandole_handle) error, *Gath
 			return nil
 		}
 		return errorOf(C.farandole_go_copy_result(id, address(result.Data)))
-	}, result
+	}
 }
 
 // AllgatherAsync is Allgather that returns at once. in is the library's until the handle is done.
@@ -68,7 +67,8 @@ func allgather[T Number](job *Job, in []T, waitMs C.int64_t, given []Option) (*G
 	if err != nil {
 		return nil, err
 	}
-	collect, result := collector[T](terms.group)
+	result := &Gathered[T]{}
+	collect := collector(terms.group, result)
 	var pinner runtime.Pinner
 	input, _ := pinned(&pinner, in, nil)
 	handle, err := job.launch(C.farandole_go_allgather(terms, input, waitMs), &pinner, collect)
@@ -103,7 +103,8 @@ func alltoall[T Number](job *Job, in []T, splits []int, waitMs C.int64_t, given 
 	for _, split := range splits {
 		numbers = append(numbers, C.int64_t(split))
 	}
-	collect, result := collector[T](terms.group)
+	result := &Gathered[T]{}
+	collect := collector(terms.group, result)
 	var pinner runtime.Pinner
 	input, _ := pinned(&pinner, in, nil)
 	outcome := C.farandole_go_alltoall(terms, input, unsafe.SliceData(numbers), C.int32_t(len(numbers)), waitMs)
@@ -134,7 +135,8 @@ func rooted[T Number](job *Job, in []T, given []Option, submit submission) (*Gat
 	if err != nil {
 		return nil, err
 	}
-	collect, result := collector[T](terms.group)
+	result := &Gathered[T]{}
+	collect := collector(terms.group, result)
 	var pinner runtime.Pinner
 	input, _ := pinned(&pinner, in, nil)
 	handle, err := job.launch(submit(terms, input), &pinner, collect)

@@ -142,17 +142,19 @@ func groupedAllgather[T Number](job *Job, ins [][]T, waitMs C.int64_t, given []O
 		return nil, err
 	}
 	ids := make([]C.farandole_handle, len(ins)+1)
+	results := make([]Gathered[T], len(ins))
+	fetches := make([]func(C.farandole_handle) error, len(ins))
+	for i := range results {
+		fetches[i] = collector(tensors.terms.group, &results[i])
+	}
 	outcome := tensors.call(func(described *C.farandole_go_group) C.farandole_go_outcome {
 		return C.farandole_go_grouped_allgather(tensors.terms, described, unsafe.SliceData(ids), waitMs)
 	})
-	results := make([]Gathered[T], len(ins))
 	collect := func(C.farandole_handle) error {
-		for i := range results {
-			fetch, result := collector[T](tensors.terms.group)
+		for i, fetch := range fetches {
 			if err := fetch(ids[i]); err != nil {
 				return err
 			}
-			results[i] = *result
 		}
 		return nil
 	}

@@ -43,13 +43,18 @@ func (j *Job) AddProcessSet(ctx context.Context, ranks ...int) (*ProcessSet, err
 }
 
 // Remove ends the set, on all ranks of the job; all call it, in the same order among such calls. ErrNotRunning: operations
-// of it are pending. ErrMismatch: it was removed already.
+// of it are pending. ErrMismatch: it was removed already, or belongs to another epoch.
 func (s *ProcessSet) Remove(ctx context.Context) error {
 	if err := s.job.check(); err != nil {
 		return err
 	}
-	_, err := blocking(ctx, "Remove", func(cancel *C.int32_t) C.farandole_go_outcome {
-		return C.farandole_go_remove_group(s.group, cancel)
+	// The present epoch may have another set of its number.
+	group, err := s.groupOf(s.job)
+	if err != nil {
+		return err
+	}
+	_, err = blocking(ctx, "Remove", func(cancel *C.int32_t) C.farandole_go_outcome {
+		return C.farandole_go_remove_group(group, cancel)
 	})
 	return err
 }
@@ -60,8 +65,13 @@ func (s *ProcessSet) Ranks() []int { return slices.Clone(s.ranks) }
 // Size is the number of its ranks.
 func (s *ProcessSet) Size() int { return len(s.ranks) }
 
-// Rank is this worker's position in the set; -1 if it is not in it.
-func (s *ProcessSet) Rank() int { return slices.Index(s.ranks, s.job.Rank()) }
+// Rank is this worker's position in the set; -1 if it is not in it, or the set belongs to another epoch.
+func (s *ProcessSet) Rank() int {
+	if s.epoch != s.job.Epoch() {
+		return -1
+	}
+	return slices.Index(s.ranks, s.job.Rank())
+}
 
 // Includes tells whether this worker is in the set.
 func (s *ProcessSet) Includes() bool { return s.Rank() >= 0 }

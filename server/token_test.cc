@@ -334,6 +334,30 @@ TEST_F(TokenTest, JobsAndTokensThatThereAreNotLeaveNoLineInTheAuditLog) {
   EXPECT_EQ(lines(), before);
 }
 
+TEST_F(TokenTest, WhoRevokesADeadTokenAgainAndAgainIsBoundedAsATenantAndGoodOnesCanStillBeRevoked) {
+  Start();
+  const std::string admin = MakeTenant("team");
+  const std::string dead = MakeToken(admin, v1::VIEWER).about().id();
+  ASSERT_TRUE(Revoke(admin, dead).ok());
+  const v1::CreateTokenResponse good = MakeToken(admin, v1::VIEWER);
+  absl::Status refused;
+  int revoked = 0;
+  for (int caller = 0; caller < 10 && refused.ok(); ++caller) {
+    TestClient client = ClientOf(MakeToken(admin, v1::ADMIN).token());
+    for (int i = 0; i < 400 && refused.ok(); ++i) {
+      v1::RevokeTokenRequest request;
+      request.set_id(dead);
+      request.set_idempotency_key(absl::StrCat(caller, ".", i));
+      refused = client.RevokeToken(request).status();
+      revoked += refused.ok() ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.message(), HasSubstr("nothing was changed: tenant team has made 2000 changes"));
+  EXPECT_GE(revoked, 1900);
+  EXPECT_TRUE(Revoke(admin, good.about().id()).ok());
+}
+
 TEST_F(TokenTest, TokensAreListedWithTheirLastUseAlsoAfterARestart) {
   Start();
   const std::string admin = MakeTenant("team"), other = MakeTenant("other");

@@ -33,6 +33,8 @@ class AuditLog {
     std::string peer;
     // "job team/train", "token 0123456789abcdef".
     std::string target;
+    // It ends a token that is good.
+    bool ends_good_token = false;
   };
   // In each window so many different denials are logged at once. The others are counted only.
   static constexpr size_t kMostInWindow = 20;
@@ -43,8 +45,9 @@ class AuditLog {
   static constexpr absl::Duration kFailurePause = absl::Minutes(1);
   // So many changes of a caller other than root may come at once, and one more each kChangePause in the long run; of
   // all callers of a tenant together, those with a role of the cluster aside, four times as many. Each line is synced
-  // on a thread that others' calls need, too, and those of a tenant's bound take some 140 MiB in a day. A revocation of
-  // a token counts for its caller only, so that no holder of a leaked one can keep it out.
+  // on a thread that others' calls need, too, and those of a tenant's bound take some 140 MiB in a day. A call that
+  // ends a good token counts for its caller only, once in kChangePause for each target, so that no holder of a leaked
+  // one can keep it out.
   static constexpr double kMostChanges = 500;
   static constexpr absl::Duration kChangePause = absl::Seconds(1);
   static constexpr int kTenantTimes = 4;
@@ -115,6 +118,8 @@ class AuditLog {
   Tally tenants_ ABSL_GUARDED_BY(mutex_){kChangePause / kTenantTimes};
   Tally changed_ ABSL_GUARDED_BY(mutex_){kChangePause};
   Tally failed_ ABSL_GUARDED_BY(mutex_){kFailurePause};
+  // By target: calls that did not count for their tenant.
+  Tally ending_ ABSL_GUARDED_BY(mutex_){kChangePause};
 
   std::mutex denials_mutex_;
   std::unique_ptr<AuditChain> denials_ ABSL_GUARDED_BY(denials_mutex_);

@@ -279,7 +279,8 @@ TEST_F(AuditTest, ChangesThatFailAreBoundedForEachCaller) {
 TEST_F(AuditTest, ChangesAreBoundedForACallerAndForItsTenant) {
   const auto caller = [](int i, v1::Role role) { return Access{"team", role, absl::StrCat(1000000000000000 + i)}; };
   const AuditLog::Call call = {"AdminService.AbortJob", "ipv4:10.0.0.7:9", "job team/train"};
-  const AuditLog::Call revoke = {"AccessService.RevokeToken", "ipv4:10.0.0.7:9", "token 0123456789abcdef"};
+  AuditLog::Call revoke = {"AccessService.RevokeToken", "ipv4:10.0.0.7:9", "token 0123456789abcdef"};
+  revoke.ends_good_token = true;
   const auto log = AuditLog::Open(directory_).value();
   absl::Time now = absl::UnixEpoch();
   for (int i = 0; i < 500; ++i) ASSERT_TRUE(log->AllowChange(caller(0, v1::ADMIN), call, now).ok()) << i;
@@ -297,6 +298,12 @@ TEST_F(AuditTest, ChangesAreBoundedForACallerAndForItsTenant) {
             "nothing was changed: tenant team has made 2000 changes, and in the long run one in 250ms may; retry after "
             "that");
   EXPECT_TRUE(log->AllowChange(caller(1, v1::ADMIN), revoke, now).ok()) << "of the token that makes them, perhaps";
+  EXPECT_FALSE(log->AllowChange(caller(2, v1::ADMIN), revoke, now).ok()) << "others end it already";
+  revoke.target = "token fedcba9876543210";
+  EXPECT_TRUE(log->AllowChange(caller(2, v1::ADMIN), revoke, now).ok());
+  revoke.ends_good_token = false;
+  revoke.target = "token 00000000fedcba98";
+  EXPECT_FALSE(log->AllowChange(caller(2, v1::ADMIN), revoke, now).ok()) << "it has ended, so nothing would change";
   EXPECT_TRUE(log->AllowChange(caller(2, v1::CLUSTER_OPERATOR), call, now).ok());
   EXPECT_TRUE(log->AllowChange({"other", v1::LAUNCHER, "0123456789abcdef"}, call, now).ok());
   for (int i = 0; i < 600; ++i) ASSERT_TRUE(log->AllowChange(caller(3, v1::ROOT), call, now).ok());
@@ -304,6 +311,26 @@ TEST_F(AuditTest, ChangesAreBoundedForACallerAndForItsTenant) {
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(log->AllowChange(caller(4 + i, v1::LAUNCHER), call, now).ok());
   EXPECT_FALSE(log->AllowChange(caller(8, v1::LAUNCHER), call, now).ok());
   EXPECT_FALSE(log->AllowChange(caller(0, v1::ADMIN), call, now).ok()) << "the tenant's";
+}
+
+TEST_F(AuditTest, LinesAreShortWhateverTheirTextsAre) {
+  {
+    const auto log = AuditLog::Open(directory_).value();
+    const Access caller = {"team", v1::ADMIN, "0123456789abcdef"};
+    for (const char* character : {"\x01", "\"", "\xC3\xA4", "\xFF"}) {
+      std::string text;
+      for (int i = 0; i < 10'000; ++i) text += character;
+      const AuditLog::Call call = {text, "ipv4:10.0.0.7:9", text};
+      ASSERT_TRUE(log->AllowChange(caller, call, absl::UnixEpoch()).ok());
+      log->TellFailed(caller, call, absl::InternalError(text), absl::UnixEpoch());
+      log->TellDenied("token 0123456789abcdef", call, "INTERNAL", text, absl::UnixEpoch());
+    }
+  }
+  std::vector<std::string> lines = Lines(ChainFile(directory_, kChanges, 1));
+  const std::vector<std::string> denials = Lines(ChainFile(directory_, kDenials, 1));
+  lines.insert(lines.end(), denials.begin(), denials.end());
+  EXPECT_EQ(lines.size(), 12u);
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 3500u) << line;
 }
 
 TEST_F(AuditTest, LinesThatWereTakenFromTheBeginningAreTold) {

@@ -1,6 +1,7 @@
 #include "server/edge/access/access_service.h"
 
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,13 @@ std::string KeyOf(const v1::Token& token) {
   return absl::StrFormat("%s/%020d/%s", token.tenant(), token.created_unix_ms(), token.id());
 }
 
+// Whether a revocation changes anything: one that does must come through where a tenant's other changes are held up.
+bool EndsGoodToken(const v1::RevokeTokenRequest& request, const TokenTable& tokens) {
+  const absl::Time now = absl::Now();
+  if (tokens.CheckStanding(request.id(), now, /*while_unexpired=*/true).ok()) return true;
+  return request.and_made_with_it() && !tokens.EndingWith(request.id(), request.made_since_unix_ms(), now).empty();
+}
+
 }  // namespace
 
 template <typename Request, typename Response>
@@ -30,7 +38,9 @@ grpc::ServerUnaryReactor* AccessService::Change(grpc::CallbackServerContext* con
   if (!access.ok()) return CallRouter::Answer(context, access.status());
   if (absl::Status found = id == nullptr ? absl::OkStatus() : tokens_->FindFor(*access, *id).status(); !found.ok())
     return CallRouter::Answer(context, found);
-  const AuditLog::Call audited{absl::StrCat("AccessService.", method), context->peer(), target};
+  AuditLog::Call audited{absl::StrCat("AccessService.", method), context->peer(), target};
+  if constexpr (std::is_same_v<Request, v1::RevokeTokenRequest>)
+    audited.ends_good_token = EndsGoodToken(request, router_->tenants().tokens());
   if (absl::Status allowed = router_->audit()->AllowChange(*access, audited, SteadyNow()); !allowed.ok())
     return CallRouter::Answer(context, allowed);
   UnaryAnswer* const reactor = UnaryAnswer::Start(context);

@@ -81,7 +81,7 @@ void BasicRollUpHistory<Value>::Add(int64_t number, absl::Span<const Value> rank
   typename Value::Together whole;
   for (const Value& rank : ranks) whole.Add(rank);
   values.push_back(whole.Value());
-  MakeRoom(static_cast<int64_t>(kLevels.size() * values.size()) * kValueBytes);
+  MakeRoom(static_cast<int64_t>(kLevels.size() * (sizeof(Run) + values.size() * sizeof(Value))));
   AddPoint(0, epoch_, number, values);
   folded_[0] = number + 1;
   FoldUp();
@@ -98,8 +98,11 @@ void BasicRollUpHistory<Value>::AddPoint(size_t level, uint64_t epoch, int64_t n
   };
   const bool is_new = runs.empty() || !goes_on(runs.back());
   const int64_t more = is_new ? 1 : std::max<int64_t>(0, number + 1 - runs.back().end());
-  if (!TakeRoom(level, more * static_cast<int64_t>(values.size()) * kValueBytes)) return;
+  const int64_t of_run = is_new ? static_cast<int64_t>(sizeof(Run)) : 0;
+  if (!TakeRoom(level, of_run + more * static_cast<int64_t>(values.size()) * kValueBytes)) return;
   if (is_new) {
+    // Epochs that follow each other quickly would leave rows of one point each with room for all.
+    if (!runs.empty()) runs.back().values.shrink_to_fit();
     Run& run = runs.emplace_back();
     run.epoch = epoch;
     run.first = number;
@@ -442,7 +445,7 @@ absl::Status BasicRollUpHistory<Value>::LoadRun(size_t level, uint64_t epoch, in
   if (!levels_[level].empty() && levels_[level].back().epoch > run.epoch) return Unreadable(row);
   folded_[level] = std::max(folded_[level], head.until);
   epoch_ = std::max(epoch_, run.epoch);
-  if (!TakeRoom(level, static_cast<int64_t>(bytes))) return left_out_.push_back(row.key), absl::OkStatus();
+  if (!TakeRoom(level, run.bytes())) return left_out_.push_back(row.key), absl::OkStatus();
   levels_[level].push_back(std::move(run));
   return absl::OkStatus();
 }

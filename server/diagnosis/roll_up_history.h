@@ -117,7 +117,8 @@ class BasicRollUpHistory {
     int64_t points() const { return static_cast<int64_t>(values.size() / size); }
     int64_t end() const { return first + points(); }
     const Value* point(int64_t at) const { return &values[static_cast<size_t>(at) * size]; }
-    int64_t bytes() const { return static_cast<int64_t>(values.size() * sizeof(Value)); }
+    // In memory.
+    int64_t bytes() const { return static_cast<int64_t>(sizeof(Run) + values.size() * sizeof(Value)); }
   };
   struct Links {
     std::vector<int32_t> old_ranks;

@@ -75,13 +75,13 @@ class Setup(NamedTuple):
 
 
 # How ranks may be connected, and the modules whose checks `make test` runs so; () stands for all that are made for the
-# size. `make soak` runs all of them in each (--all-setups). Every check runs in memory, and over hosts as well; what has
-# only another transport runs each operation once with each element type.
+# size. `make soak` runs all of them in each (--all-setups). Every check runs in memory with one and two ranks, and over
+# hosts with three; what adds ranks to the first, or another transport, runs what depends on that.
 SETUPS: Dict[Setup, Sequence[str]] = {
     Setup(1): (),
     Setup(2): (),
-    Setup(3): (),
-    Setup(4): (),
+    Setup(3): ("numpy_ops", "torch_ops", "optimizer", "groups", "join", "adasum", "arena"),
+    Setup(4): ("numpy_ops", "torch_ops", "training", "groups", "join", "adasum", "elastic", "proofs"),
     Setup(2, hosts=2, transport="tcp"): ("torch_ops", "disagreement"),
     Setup(2, hosts=2, transport="gloo"): ("torch_ops", "disagreement"),
     Setup(2, hosts=2, encrypts=True): ("proofs",),

@@ -330,6 +330,30 @@ TEST_F(CoordinatorBytesTest, AListOfLostWorkersIsALook) {
   EXPECT_GT(looks, 100);
 }
 
+TEST_F(CoordinatorBytesTest, AListOfTokensIsALookAtAllOfTheTenant) {
+  constexpr int kTokens = 63;
+  options_.bytes.tenant_rate = (1 << 20) / kPaceBurstSeconds;
+  Start();
+  TestClient admin = ClientOf(MakeTenant("greedy"));
+  for (int i = 0; i < kTokens; ++i) {
+    v1::CreateTokenRequest create;
+    create.set_role(v1::VIEWER);
+    create.set_idempotency_key(absl::StrCat("token ", i));
+    ASSERT_TRUE(admin.CreateToken(create).ok());
+  }
+  v1::ListTokensRequest request;
+  request.set_page_size(1);
+  absl::Status last;
+  int looks = 0;
+  for (; looks < 1000 && last.ok(); ++looks) last = admin.ListTokens(request).status();
+  EXPECT_EQ(last.code(), absl::StatusCode::kResourceExhausted) << last;
+  EXPECT_THAT(std::string(last.message()), HasSubstr("tenant greedy asks for more than 0.03125 MiB of answers"));
+  EXPECT_THAT(std::string(last.message()), HasSubstr("retry in"));
+  EXPECT_GT(looks, 20);
+  EXPECT_LT(looks, 100) << "at 4 KiB for each page it would be 256";
+  EXPECT_TRUE(Client().ListTokens(request).ok()) << "root may look into it";
+}
+
 TEST_F(CoordinatorBytesTest, AQuestionForLoggedValuesListsFewNames) {
   Start();
   const auto workers = Train("train", 1);

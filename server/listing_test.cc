@@ -108,6 +108,38 @@ TEST_F(ListingTest, CheckpointsAreWalkedInPagesWhileSomeAppearAndVanish) {
   EXPECT_EQ(third.next_page_token(), "");
 }
 
+TEST_F(ListingTest, PagesOfTokensHaveEachOnceWhateverTheTenantsAreCalled) {
+  // By the codes of their characters "-" comes before "/" and "0".
+  for (const char* tenant : {"team", "team-a", "team0"}) {
+    TestClient admin = ClientOf(MakeTenant(tenant));
+    for (int i = 0; i < 2; ++i) {
+      v1::CreateTokenRequest create;
+      create.set_role(v1::VIEWER);
+      create.set_idempotency_key(absl::StrCat(i));
+      ASSERT_TRUE(admin.CreateToken(create).ok());
+    }
+  }
+  for (const uint32_t size : {1u, 2u, 3u, 4u, 9u, 10u}) {
+    std::vector<std::string> tenants;
+    std::set<std::string> ids;
+    v1::ListTokensRequest request;
+    request.set_page_size(size);
+    do {
+      const auto page = Client().ListTokens(request);
+      ASSERT_TRUE(page.ok()) << page.status();
+      for (const v1::Token& token : page->tokens()) {
+        tenants.push_back(token.tenant());
+        ids.insert(token.id());
+      }
+      request.set_page_token(page->next_page_token());
+    } while (!request.page_token().empty() && tenants.size() < 20);
+    EXPECT_THAT(tenants,
+                ElementsAre("default", "team", "team", "team", "team-a", "team-a", "team-a", "team0", "team0", "team0"))
+        << size;
+    EXPECT_EQ(ids.size(), 10u) << size;
+  }
+}
+
 TEST_F(ListingTest, ATokenOfAnotherListIsRefused) {
   End("train");
   End("other");

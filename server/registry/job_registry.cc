@@ -20,6 +20,13 @@ std::optional<int64_t> CreatedAt(const std::shared_ptr<const v1::JobSummary>& jo
   return job == nullptr ? std::nullopt : std::make_optional(job->created_unix_ms());
 }
 
+// Those of `tenant`; "": all.
+Usages Only(absl::string_view tenant, const Usages& usages) {
+  if (tenant.empty()) return usages;
+  const auto found = usages.find(tenant);
+  return found == usages.end() ? Usages() : Usages({*found});
+}
+
 }  // namespace
 
 JobPlace PlaceOf(const v1::JobSummary& job) { return {job.created_unix_ms(), {job.tenant(), job.job()}}; }
@@ -127,9 +134,9 @@ bool JobRegistry::HasRoom(const JobKey& key) const {
   return UsageOf(key).jobs > 0;
 }
 
-Usages JobRegistry::ReadUsages() const {
+Usages JobRegistry::ReadUsages(absl::string_view tenant) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return usages_;
+  return Only(tenant, usages_);
 }
 
 void JobRegistry::Update(const JobKey& key, v1::JobSummary summary, bool is_claimed) {
@@ -181,9 +188,9 @@ void JobRegistry::CountQueued(const JobKey& key, bool is_added) {
   if (usage.jobs == 0) queued_usages_.erase(key.tenant);
 }
 
-Usages JobRegistry::ReadQueued() const {
+Usages JobRegistry::ReadQueued(absl::string_view tenant) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return queued_usages_;
+  return Only(tenant, queued_usages_);
 }
 
 std::optional<v1::JobSummary> JobRegistry::FindQueued(const JobKey& key) const {

@@ -74,9 +74,10 @@ class JobRegistry {
   absl::Status CheckKept(const JobKey& key) const;
   // It is active, or has room.
   bool HasRoom(const JobKey& key) const;
-  Usages ReadUsages() const;
-  // The launches that wait, and the workers that they want.
-  Usages ReadQueued() const;
+  // Of `tenant`; "": of all.
+  Usages ReadUsages(absl::string_view tenant = "") const;
+  // The launches that wait, and the workers that they want; of the same.
+  Usages ReadQueued(absl::string_view tenant = "") const;
 
   // How the job is now. A summary without a creation time says that nothing came of it: the job is forgotten.
   // `is_claimed`: a launch has the job, and keeps its room.

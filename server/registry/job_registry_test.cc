@@ -282,6 +282,9 @@ TEST(JobRegistryTest, CountsTheLaunchesThatWaitAndTheirWorkers) {
   EXPECT_EQ(registry.ReadQueued().at("a").jobs, 2u);
   EXPECT_EQ(registry.ReadQueued().at("a").workers, 4u);
   EXPECT_EQ(registry.ReadQueued().at("b").workers, 2u);
+  EXPECT_EQ(registry.ReadQueued("b").size(), 1u);
+  EXPECT_EQ(registry.ReadQueued("b").at("b").workers, 2u);
+  EXPECT_TRUE(registry.ReadQueued("nobody").empty());
   for (const char* name : {"x", "x", "y"}) registry.ShowQueued({"a", name}, std::nullopt);
   EXPECT_EQ(registry.ReadQueued().count("a"), 0u);
   EXPECT_EQ(registry.ReadQueued().at("b").jobs, 1u);

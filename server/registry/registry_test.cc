@@ -167,6 +167,33 @@ TEST(TokenTableTest, ThoseThatWereRotatedWithATokenEndWithItInWhateverOrderTheyA
   EXPECT_THAT(table.CheckStanding(by_it.about().id(), now, /*while_unexpired=*/false).message(), HasSubstr("ended at"));
 }
 
+TEST(TokenTableTest, CountsAsGoodWhatItWouldNotListAsEnded) {
+  const absl::Time now = absl::FromUnixSeconds(1000);
+  v1::TokenRecord good = Token("a", v1::ADMIN, "good"), later = Token("a", v1::ADMIN, "later");
+  v1::TokenRecord expired = Token("a", v1::VIEWER, "expired"), revoked = Token("a", v1::ADMIN, "revoked");
+  v1::TokenRecord made = Token("a", v1::VIEWER, "made"), other = Token("ab", v1::VIEWER, "other");
+  later.mutable_about()->set_expires_unix_ms(1'000'001);
+  expired.mutable_about()->set_expires_unix_ms(1'000'000);
+  revoked.mutable_about()->set_revoked_unix_ms(500);
+  made.mutable_about()->set_made_with(revoked.about().id());
+  TokenTable table;
+  for (const v1::TokenRecord& one : {good, later, expired, revoked, made, other}) table.Put(one);
+  EXPECT_EQ(table.CountGood("a", now), 3u);
+  revoked.set_is_revoked_with_made(true);
+  table.Put(revoked);
+  EXPECT_EQ(table.CountGood("a", now), 2u) << "what was made with it has ended by it";
+  const std::vector<v1::Token> listed = table.List("a", now);
+  EXPECT_EQ(std::count_if(listed.begin(), listed.end(), [](const v1::Token& one) { return one.ended().empty(); }), 2);
+  // The one that has ended it may go when its own row says that it has ended.
+  made.mutable_about()->set_revoked_unix_ms(600);
+  table.Put(made);
+  table.Erase(revoked.about().id());
+  EXPECT_EQ(table.CountGood("a", now), 2u);
+  EXPECT_EQ(table.List("a", now).size(), 4u);
+  EXPECT_EQ(table.CountGood("ab", now), 1u);
+  EXPECT_EQ(table.CountGood("", now), 0u) << "no tenant has no name";
+}
+
 TEST(TokenTableTest, ATokenThatEndedAndThatNoOtherHangsOnGivesItsPlaceFirst) {
   TokenTable table;
   const absl::Time now = absl::FromUnixSeconds(100 * 24 * 3600);

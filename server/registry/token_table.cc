@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "base/secrets/secrets.h"
@@ -26,6 +25,42 @@ bool HasEnded(int64_t end_unix_ms, absl::Time now) {
 
 absl::Status Unknown() { return absl::UnauthenticatedError("the token is not known to this coordinator"); }
 
+// How the token was revoked; "": it was not. `taken_by`: the token that was revoked with this one; null: none.
+std::string RevocationText(const v1::Token& about, const v1::TokenRecord* taken_by) {
+  if (about.revoked_unix_ms() != 0)
+    return absl::StrCat("token ", about.id(), " was revoked at ", Show(about.revoked_unix_ms()));
+  if (taken_by == nullptr) return "";
+  const v1::Token& by = taken_by->about();
+  return absl::StrCat("token ", about.id(), " ended at ", Show(by.revoked_unix_ms()), ": token ", by.id(),
+                      " was revoked with those that were made or rotated with it");
+}
+
+// The same, or how it expired.
+std::string EndText(const v1::Token& about, const v1::TokenRecord* taken_by, absl::Time now) {
+  if (HasEnded(about.expires_unix_ms(), now))
+    return absl::StrCat("token ", about.id(), " expired at ", Show(about.expires_unix_ms()));
+  return RevocationText(about, taken_by);
+}
+
+// A token of a list, as the lock gives it.
+struct Listed {
+  // shared: with the table.
+  std::shared_ptr<const v1::TokenRecord> record;
+  std::shared_ptr<const v1::TokenRecord> taken_by;
+  int64_t last_used_unix_ms;
+};
+
+v1::Token AboutOf(const Listed& listed, absl::Time now) {
+  v1::Token about = listed.record->about();
+  about.set_last_used_unix_ms(listed.last_used_unix_ms);
+  about.set_ended(EndText(about, listed.taken_by.get(), now));
+  for (const v1::TokenRecord::Secret& secret : listed.record->secrets()) {
+    if (secret.ends_unix_ms() != 0 && !HasEnded(secret.ends_unix_ms(), now))
+      about.set_overlap_ends_unix_ms(secret.ends_unix_ms());
+  }
+  return about;
+}
+
 }  // namespace
 
 void TokenTable::Put(v1::TokenRecord record) {
@@ -33,8 +68,9 @@ void TokenTable::Put(v1::TokenRecord record) {
   const std::string id = record.about().id();
   by_tenant_.insert({record.about().tenant(), id});
   lineage_.Put(record);
-  const v1::TokenRecord& kept = entries_[id].record = std::move(record);
-  if (kept.is_revoked_with_made()) Take(id, kept.made_since_unix_ms(), id);
+  const auto kept = std::make_shared<const v1::TokenRecord>(std::move(record));
+  entries_[id].record = kept;
+  if (kept->is_revoked_with_made()) Take(id, kept->made_since_unix_ms(), id);
   // The earliest way by which it may have been taken.
   std::optional<int64_t> earliest;
   std::string by;
@@ -67,7 +103,7 @@ void TokenTable::Erase(const std::string& id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
-  by_tenant_.erase({found->second.record.about().tenant(), id});
+  by_tenant_.erase({found->second.record->about().tenant(), id});
   lineage_.Erase(id);
   entries_.erase(found);
   ++revision_;
@@ -79,10 +115,14 @@ uint64_t TokenTable::revision() const {
 }
 
 std::optional<v1::TokenRecord> TokenTable::Find(absl::string_view id) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = entries_.find(id);
-  if (found == entries_.end()) return std::nullopt;
-  return found->second.record;
+  std::shared_ptr<const v1::TokenRecord> record;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(id);
+    if (found == entries_.end()) return std::nullopt;
+    record = found->second.record;
+  }
+  return *record;
 }
 
 bool TokenTable::Has(absl::string_view id) const {
@@ -98,7 +138,7 @@ absl::StatusOr<v1::Token> TokenTable::Authenticate(absl::string_view text, absl:
   if (found == entries_.end()) return Unknown();
   Entry& entry = found->second;
   const v1::TokenRecord::Secret* own = nullptr;
-  for (const v1::TokenRecord::Secret& secret : entry.record.secrets()) {
+  for (const v1::TokenRecord::Secret& secret : entry.record->secrets()) {
     if (EqualSecrets(secret.sha256(), digest)) own = &secret;
   }
   if (own == nullptr) return Unknown();
@@ -108,7 +148,7 @@ absl::StatusOr<v1::Token> TokenTable::Authenticate(absl::string_view text, absl:
         "token ", id, " has another secret since its rotation; this one ended at ", Show(own->ends_unix_ms())));
   }
   entry.use.set_last_used_unix_ms(std::max(entry.use.last_used_unix_ms(), absl::ToUnixMillis(now)));
-  return entry.record.about();
+  return entry.record->about();
 }
 
 absl::Status TokenTable::CheckStanding(absl::string_view id, absl::Time now, bool while_unexpired) const {
@@ -129,46 +169,45 @@ absl::Status TokenTable::CheckRun(absl::string_view id, absl::Time now) {
   return absl::OkStatus();
 }
 
+std::shared_ptr<const v1::TokenRecord> TokenTable::TakerOf(const Entry& entry) const {
+  // It is kept while a token hangs on it whose own row does not say that it was revoked.
+  if (entry.record->about().revoked_unix_ms() != 0 || !entry.taken_unix_ms.has_value()) return nullptr;
+  return entries_.at(entry.taken_by).record;
+}
+
 std::string TokenTable::EndOf(const Entry& entry, absl::Time now) const {
-  const v1::Token& about = entry.record.about();
-  if (HasEnded(about.expires_unix_ms(), now))
-    return absl::StrCat("token ", about.id(), " expired at ", Show(about.expires_unix_ms()));
-  return RevocationOf(entry);
+  return EndText(entry.record->about(), TakerOf(entry).get(), now);
 }
 
 std::string TokenTable::RevocationOf(const Entry& entry) const {
-  const v1::Token& about = entry.record.about();
-  if (about.revoked_unix_ms() != 0)
-    return absl::StrCat("token ", about.id(), " was revoked at ", Show(about.revoked_unix_ms()));
-  if (!entry.taken_unix_ms.has_value()) return "";
-  // It is kept while a token hangs on it.
-  const v1::Token& by = entries_.at(entry.taken_by).record.about();
-  return absl::StrCat("token ", about.id(), " ended at ", Show(by.revoked_unix_ms()), ": token ", by.id(),
-                      " was revoked with those that were made or rotated with it");
+  return RevocationText(entry.record->about(), TakerOf(entry).get());
 }
 
-v1::Token TokenTable::AboutLocked(const Entry& entry, absl::Time now) const {
-  v1::Token about = entry.record.about();
-  about.set_last_used_unix_ms(entry.use.last_used_unix_ms());
-  about.set_ended(EndOf(entry, now));
-  for (const v1::TokenRecord::Secret& secret : entry.record.secrets()) {
-    if (secret.ends_unix_ms() != 0 && !HasEnded(secret.ends_unix_ms(), now))
-      about.set_overlap_ends_unix_ms(secret.ends_unix_ms());
-  }
-  return about;
+bool TokenTable::IsRevoked(const Entry& entry) {
+  return entry.record->about().revoked_unix_ms() != 0 || entry.taken_unix_ms.has_value();
+}
+
+bool TokenTable::IsGood(const Entry& entry, absl::Time now) {
+  return !HasEnded(entry.record->about().expires_unix_ms(), now) && !IsRevoked(entry);
 }
 
 std::vector<v1::Token> TokenTable::List(absl::string_view tenant, absl::Time now) const {
-  std::vector<v1::Token> tokens;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (auto one = by_tenant_.lower_bound({std::string(tenant), ""}); one != by_tenant_.end(); ++one) {
-    if (!tenant.empty() && one->first != tenant) break;
-    tokens.push_back(AboutLocked(entries_.at(one->second), now));
+  std::vector<Listed> listed;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto one = by_tenant_.lower_bound({std::string(tenant), ""}); one != by_tenant_.end() && one->first == tenant;
+         ++one) {
+      const Entry& entry = entries_.at(one->second);
+      listed.push_back({entry.record, TakerOf(entry), entry.use.last_used_unix_ms()});
+    }
   }
-  std::sort(tokens.begin(), tokens.end(), [](const v1::Token& a, const v1::Token& b) {
-    return std::forward_as_tuple(a.tenant(), a.created_unix_ms(), a.id()) <
-           std::forward_as_tuple(b.tenant(), b.created_unix_ms(), b.id());
-  });
+  const auto key = [](const Listed& one) {
+    return std::pair<int64_t, absl::string_view>(one.record->about().created_unix_ms(), one.record->about().id());
+  };
+  std::sort(listed.begin(), listed.end(), [&](const Listed& a, const Listed& b) { return key(a) < key(b); });
+  std::vector<v1::Token> tokens;
+  tokens.reserve(listed.size());
+  for (const Listed& one : listed) tokens.push_back(AboutOf(one, now));
   return tokens;
 }
 
@@ -176,7 +215,7 @@ std::vector<std::string> TokenTable::EndingWith(const std::string& id, int64_t s
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<std::string> ending;
   for (const auto& [other, since] : lineage_.ReachOf(id, since_unix_ms)) {
-    if (other != id && EndOf(entries_.at(other), now).empty()) ending.push_back(other);
+    if (other != id && IsGood(entries_.at(other), now)) ending.push_back(other);
   }
   return ending;
 }
@@ -184,15 +223,15 @@ std::vector<std::string> TokenTable::EndingWith(const std::string& id, int64_t s
 bool TokenTable::HasMadeGoodOnes(const std::string& id) const {
   const TokenLineage::Links& others = lineage_.DerivedFrom(id);
   return std::any_of(others.begin(), others.end(), [this](const auto& other) {
-    return other.second.made_unix_ms.has_value() && RevocationOf(entries_.at(other.first)).empty();
+    return other.second.made_unix_ms.has_value() && !IsRevoked(entries_.at(other.first));
   });
 }
 
 std::vector<std::string> TokenTable::EndedByWayOf(const Entry& entry) const {
   std::vector<std::string> ended;
   if (!entry.taken_unix_ms.has_value()) return ended;
-  for (const auto& [id, since] : lineage_.ReachOf(entry.record.about().id(), *entry.taken_unix_ms)) {
-    if (id != entry.record.about().id() && entries_.at(id).record.about().revoked_unix_ms() == 0) ended.push_back(id);
+  for (const auto& [id, since] : lineage_.ReachOf(entry.record->about().id(), *entry.taken_unix_ms)) {
+    if (id != entry.record->about().id() && entries_.at(id).record->about().revoked_unix_ms() == 0) ended.push_back(id);
   }
   return ended;
 }
@@ -207,6 +246,16 @@ size_t TokenTable::CountOf(absl::string_view tenant) const {
   return kept;
 }
 
+size_t TokenTable::CountGood(absl::string_view tenant, absl::Time now) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  size_t good = 0;
+  for (auto one = by_tenant_.lower_bound({std::string(tenant), ""}); one != by_tenant_.end() && one->first == tenant;
+       ++one) {
+    if (IsGood(entries_.at(one->second), now)) ++good;
+  }
+  return good;
+}
+
 bool TokenTable::HasLongExpired(absl::string_view id, absl::Time now) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(id);
@@ -215,12 +264,12 @@ bool TokenTable::HasLongExpired(absl::string_view id, absl::Time now) const {
 
 bool TokenTable::HasLongExpired(const Entry& entry, absl::Time now) const {
   const absl::Time then = now - kExpiredKept;
-  return HasEnded(entry.record.about().expires_unix_ms(), then) &&
+  return HasEnded(entry.record->about().expires_unix_ms(), then) &&
          entry.use.last_run_unix_ms() <= absl::ToUnixMillis(then);
 }
 
 bool TokenTable::IsOver(const Entry& entry, absl::Time now) const {
-  return HasLongExpired(entry, now) || !RevocationOf(entry).empty();
+  return HasLongExpired(entry, now) || IsRevoked(entry);
 }
 
 TokenTable::Room TokenTable::RoomOf(absl::string_view tenant, absl::Time now) const {
@@ -230,7 +279,7 @@ TokenTable::Room TokenTable::RoomOf(absl::string_view tenant, absl::Time now) co
        ++one) {
     if (IsOver(entries_.at(one->second), now)) over.push_back(one->second);
   }
-  const auto created = [this](const std::string& id) { return entries_.at(id).record.about().created_unix_ms(); };
+  const auto created = [this](const std::string& id) { return entries_.at(id).record->about().created_unix_ms(); };
   std::stable_sort(over.begin(), over.end(),
                    [&](const std::string& a, const std::string& b) { return created(a) < created(b); });
   const auto leaf = std::find_if(over.begin(), over.end(),
@@ -265,7 +314,7 @@ std::vector<TokenTable::Use> TokenTable::TakeUses() {
       continue;
     }
     entry.told_use = use;
-    uses.push_back({entry.record.about().tenant(), id, use});
+    uses.push_back({entry.record->about().tenant(), id, use});
   }
   return uses;
 }

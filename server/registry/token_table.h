@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -44,7 +45,8 @@ class TokenTable {
   // The same for what hangs on the token's run or launch, which goes on when it has expired; notes that there is such.
   absl::Status CheckRun(absl::string_view id, absl::Time now);
 
-  // A tenant's tokens, or where that is "" all, by tenant and then by time; with what is known of each now.
+  // A tenant's tokens, by time; with what is known of each now. Holds the lock, which all that authenticate need, while
+  // it takes pointers to the records only.
   std::vector<v1::Token> List(absl::string_view tenant, absl::Time now) const;
   // The ids of the other tokens that are good, and that would end if `id` were revoked with those that were made or
   // rotated with it since `since`.
@@ -53,6 +55,8 @@ class TokenTable {
   bool HasLongExpired(absl::string_view id, absl::Time now) const;
   // How many of the tenant's are kept.
   size_t CountOf(absl::string_view tenant) const;
+  // How many of these are good.
+  size_t CountGood(absl::string_view tenant, absl::Time now) const;
 
   struct Room {
     // The one that may be forgotten for a new one: that was revoked, or expired 30 days ago and has had no run for as
@@ -82,7 +86,8 @@ class TokenTable {
 
  private:
   struct Entry {
-    v1::TokenRecord record;
+    // Never null. shared: by lists, which are made of it without the lock.
+    std::shared_ptr<const v1::TokenRecord> record;
     v1::TokenUseRecord use = {};
     v1::TokenUseRecord told_use = {};
     // Set: since this moment its holder may have been the one of the token `taken_by`, which was revoked with all that
@@ -100,11 +105,16 @@ class TokenTable {
   // says to be revoked.
   std::vector<std::string> EndedByWayOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Take(const std::string& id, int64_t since_unix_ms, const std::string& by) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The record of the token by whose revocation alone this one has ended; null: there is none.
+  std::shared_ptr<const v1::TokenRecord> TakerOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Why the token is not good any more; "": it is.
   std::string EndOf(const Entry& entry, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same, as far as it was revoked.
   std::string RevocationOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  v1::Token AboutLocked(const Entry& entry, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether RevocationOf says how.
+  static bool IsRevoked(const Entry& entry);
+  // Whether EndOf is "".
+  static bool IsGood(const Entry& entry, absl::Time now);
 
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   mutable std::mutex mutex_;

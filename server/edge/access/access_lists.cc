@@ -1,19 +1,24 @@
 #include "server/edge/access/access_lists.h"
 
-#include <cstddef>
-#include <map>
+#include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/bytes/byte_ledger.h"
 #include "server/registry/rights.h"
 
 namespace farandole {
 namespace {
 
 constexpr size_t kMostShown = 128;
+// To list a token, which copies its record and sorts it among the tenant's others, costs so much of its caller's pace,
+// in bytes: about as much as it has.
+constexpr int64_t kPaceOfListedToken = 256;
 
 }  // namespace
 
@@ -24,39 +29,57 @@ absl::StatusOr<std::string> TenantOfTokens(const Access& access, const std::stri
                                                   absl::CHexEscape(tenant.substr(0, kMostShown))));
 }
 
-std::vector<v1::TenantSummary> ListTenantsFor(const Access& access, const Tenants& tenants, const JobRegistry& jobs) {
-  const bool sees_all = IsOfCluster(access.role);
-  const std::string only = sees_all ? "" : access.tenant;
-  std::vector<v1::TenantSummary> listed;
-  std::map<std::string, size_t> places;
+int64_t PaceOfTokens(const Tenants& tenants, const std::string& tenant) {
+  return kPaceMessageBytes + kPaceOfListedToken * static_cast<int64_t>(tenants.tokens().CountOf(tenant));
+}
+
+std::vector<v1::Token> ListTokensOf(const Tenants& tenants, const std::string& tenant, absl::string_view first,
+                                    size_t most) {
+  const absl::Time now = absl::Now();
+  if (!tenant.empty()) return tenants.tokens().List(tenant, now);
+  std::vector<v1::Token> tokens;
+  size_t before = 0;
   for (const v1::TenantRecord& record : tenants.List()) {
-    if (!sees_all && record.name() != access.tenant) continue;
-    v1::TenantSummary tenant;
-    tenant.set_tenant(record.name());
-    ShowQuota(tenants.QuotaOf(record.name()), &tenant);
-    tenant.set_store_bytes(tenants.StoreBytesOf(record.name()));
+    if (record.name() < first) continue;
+    std::vector<v1::Token> more = tenants.tokens().List(record.name(), now);
+    if (record.name() == first) before = more.size();
+    std::move(more.begin(), more.end(), std::back_inserter(tokens));
+    if (tokens.size() - before >= most) break;
+  }
+  return tokens;
+}
+
+std::vector<v1::TenantRecord> ListTenantsFor(const Access& access, const Tenants& tenants) {
+  if (IsOfCluster(access.role)) return tenants.List();
+  std::optional<v1::TenantRecord> own = tenants.Find(access.tenant);
+  if (!own.has_value()) return {};
+  return {*std::move(own)};
+}
+
+std::vector<v1::TenantSummary> Summarize(absl::Span<const v1::TenantRecord> records, const Access& access,
+                                         const Tenants& tenants, const JobRegistry& jobs) {
+  const absl::Time now = absl::Now();
+  const std::string only = IsOfCluster(access.role) ? "" : access.tenant;
+  const Usages queued = jobs.ReadQueued(only), usages = jobs.ReadUsages(only);
+  const auto in = [](const Usages& all, const std::string& name) {
+    const auto found = all.find(name);
+    return found == all.end() ? Usage() : found->second;
+  };
+  std::vector<v1::TenantSummary> shown;
+  for (const v1::TenantRecord& record : records) {
+    const std::string& name = record.name();
+    v1::TenantSummary& tenant = shown.emplace_back();
+    tenant.set_tenant(name);
+    ShowQuota(tenants.QuotaOf(name), &tenant);
+    tenant.set_store_bytes(tenants.StoreBytesOf(name));
     tenant.set_created_unix_ms(record.created_unix_ms());
-    places[record.name()] = listed.size();
-    listed.push_back(std::move(tenant));
+    tenant.set_queued_jobs(static_cast<uint32_t>(in(queued, name).jobs));
+    tenant.set_queued_workers(in(queued, name).workers);
+    tenant.set_jobs(static_cast<uint32_t>(in(usages, name).jobs));
+    tenant.set_workers(in(usages, name).workers);
+    tenant.set_tokens(static_cast<uint32_t>(tenants.tokens().CountGood(name, now)));
   }
-  for (const auto& [name, waiting] : jobs.ReadQueued()) {
-    const auto place = places.find(name);
-    if (place == places.end()) continue;
-    listed[place->second].set_queued_jobs(static_cast<uint32_t>(waiting.jobs));
-    listed[place->second].set_queued_workers(waiting.workers);
-  }
-  for (const auto& [name, usage] : jobs.ReadUsages()) {
-    const auto place = places.find(name);
-    if (place == places.end()) continue;
-    listed[place->second].set_jobs(static_cast<uint32_t>(usage.jobs));
-    listed[place->second].set_workers(usage.workers);
-  }
-  for (const v1::Token& token : tenants.tokens().List(only, absl::Now())) {
-    const auto place = places.find(token.tenant());
-    if (place == places.end() || !token.ended().empty()) continue;
-    listed[place->second].set_tokens(listed[place->second].tokens() + 1);
-  }
-  return listed;
+  return shown;
 }
 
 }  // namespace farandole

@@ -1,5 +1,6 @@
 #include "server/edge/access/access_service.h"
 
+#include <cstddef>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -7,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "base/steady_time.h"
 #include "server/audit/audit_log.h"
 #include "server/edge/access/access_lists.h"
@@ -16,9 +16,13 @@
 namespace farandole {
 namespace {
 
-// Sorted as TokenTable::List.
+// What stands behind the name of a token's tenant: before all characters of names, so that no tenant's tokens come
+// among those of another one whose name begins with its own.
+constexpr char kBehindTenant = ' ';
+
+// Sorted as ListTokensOf.
 std::string KeyOf(const v1::Token& token) {
-  return absl::StrFormat("%s/%020d/%s", token.tenant(), token.created_unix_ms(), token.id());
+  return absl::StrFormat("%s%c%020d/%s", token.tenant(), kBehindTenant, token.created_unix_ms(), token.id());
 }
 
 // Whether a revocation changes anything: one that does must come through where a tenant's other changes are held up.
@@ -83,7 +87,17 @@ grpc::ServerUnaryReactor* AccessService::ListTokens(grpc::CallbackServerContext*
   if (!access.ok()) return CallRouter::Answer(context, access.status());
   const absl::StatusOr<std::string> tenant = TenantOfTokens(*access, request->tenant());
   if (!tenant.ok()) return CallRouter::Answer(context, tenant.status());
-  const std::vector<v1::Token> tokens = router_->tenants().tokens().List(*tenant, absl::Now());
+  const Tenants& tenants = router_->tenants();
+  // It is an admin's, and a look all the same: it lists all of the tenant.
+  if (absl::Status pace = router_->TakePace(*access, Right::kView, PaceOfTokens(tenants, *tenant)); !pace.ok())
+    return CallRouter::Answer(context, pace);
+  const absl::StatusOr<Page> page = ParsePage("tokens", request->page_size(), request->page_token());
+  if (!page.ok()) return CallRouter::Answer(context, page.status());
+  const size_t end = page->after.find(kBehindTenant);
+  if (!page->after.empty() && end == std::string::npos)
+    return CallRouter::Answer(context, absl::InvalidArgumentError("page_token: it names no token"));
+  const std::string first = page->after.substr(0, end);
+  const std::vector<v1::Token> tokens = ListTokensOf(tenants, *tenant, first, page->most + 1);
   const absl::StatusOr<std::string> next =
       AddPage("tokens", tokens, &KeyOf, request->page_size(), request->page_token(),
               [&](const v1::Token& token) { *response->add_tokens() = token; });
@@ -96,11 +110,14 @@ grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext
                                                      v1::ListTenantsResponse* response) {
   const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kView);
   if (!access.ok()) return CallRouter::Answer(context, access.status());
-  const std::vector<v1::TenantSummary> tenants = ListTenantsFor(*access, router_->tenants(), *jobs_);
+  const std::vector<v1::TenantRecord> tenants = ListTenantsFor(*access, router_->tenants());
+  std::vector<v1::TenantRecord> page;
   const absl::StatusOr<std::string> next = AddPage(
-      "tenants", tenants, [](const v1::TenantSummary& tenant) { return tenant.tenant(); }, request->page_size(),
-      request->page_token(), [&](const v1::TenantSummary& tenant) { *response->add_tenants() = tenant; });
+      "tenants", tenants, [](const v1::TenantRecord& tenant) { return tenant.name(); }, request->page_size(),
+      request->page_token(), [&](const v1::TenantRecord& tenant) { page.push_back(tenant); });
   if (next.ok()) response->set_next_page_token(*next);
+  for (v1::TenantSummary& tenant : Summarize(page, *access, router_->tenants(), *jobs_))
+    *response->add_tenants() = std::move(tenant);
   return router_->AnswerLook(context, *access, next.status(), response);
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "absl/types/span.h"
 #include "nlohmann/json.hpp"
 #include "server/audit/audit_log.h"
 #include "server/audit/audit_tail.h"
@@ -123,14 +124,16 @@ HttpReply ListTenants(CallRouter* router, const JobRegistry& registry, const Htt
   const absl::StatusOr<Access> access = AdmitLook(router, identity, Right::kView, PaceOfAllJobs(registry, identity));
   if (!access.ok()) return Refuse(access.status());
   return Reply200Later([router, &registry, access = *access, query = request.query] {
-    std::vector<v1::TenantSummary> tenants = ListTenantsFor(access, router->tenants(), registry);
+    std::vector<v1::TenantRecord> tenants = ListTenantsFor(access, router->tenants());
     const std::string search = absl::AsciiStrToLower(QueryValue(query, "search").substr(0, kMostSearchBytes));
-    const auto is_other = [&](const v1::TenantSummary& one) { return !absl::StrContains(one.tenant(), search); };
+    const auto is_other = [&](const v1::TenantRecord& one) { return !absl::StrContains(one.name(), search); };
     tenants.erase(std::remove_if(tenants.begin(), tenants.end(), is_other), tenants.end());
     Json json = ListOf(tenants.size());
     json["tenants"] = Json::array();
     const RowRange rows = RowsOf(query, tenants.size(), kMostOfList, kMostRows);
-    for (size_t i = rows.first; i < rows.end; ++i) json["tenants"].push_back(TenantJson(tenants[i]));
+    const auto shown = absl::MakeConstSpan(tenants).subspan(rows.first, rows.end - rows.first);
+    for (const v1::TenantSummary& tenant : Summarize(shown, access, router->tenants(), registry))
+      json["tenants"].push_back(TenantJson(tenant));
     return json;
   });
 }

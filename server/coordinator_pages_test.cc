@@ -112,6 +112,18 @@ class CoordinatorPagesTest : public CoordinatorFixture {
     return values;
   }
 
+  // How often a page can be looked at with this token, at 1 MiB at once, before a look is refused.
+  int CountLooks(const std::string& target, const std::string& token) const {
+    Response last = Get(target, token);
+    EXPECT_EQ(last.result_int(), 200u) << last.body();
+    int looks = 0;
+    for (; looks < 1000 && last.result_int() == 200u; ++looks) last = Get(target, token);
+    EXPECT_EQ(last.result_int(), 429u) << last.body();
+    EXPECT_EQ(last[http::field::retry_after], "1");
+    EXPECT_THAT(last.body(), HasSubstr("asks for more than 0.03125 MiB of answers in a second"));
+    return looks;
+  }
+
   int made_ = 0;
 };
 
@@ -290,6 +302,26 @@ TEST_F(CoordinatorPagesTest, TokensAreShownToAdminsAndNeverTheirTexts) {
   revoke.set_idempotency_key("revoke");
   ASSERT_TRUE(ClientOf(team).RevokeToken(revoke).ok());
   EXPECT_THAT(Read("/api/v1/tokens?tenant=team", root)["tokens"][1]["ended"].get<std::string>(), HasSubstr("revoked"));
+}
+
+TEST_F(CoordinatorPagesTest, ALookAtTokensCostsAllThatAreListedForIt) {
+  options_.bytes.tenant_rate = (1 << 20) / kPaceBurstSeconds;
+  Start();
+  const std::string few = MakeTenant("few"), many = MakeTenant("many");
+  for (int i = 0; i < 63; ++i) TokenOf(many, v1::VIEWER);
+  EXPECT_GT(CountLooks("/api/v1/tokens", few), 150) << "256 of 4 KiB";
+  EXPECT_LT(CountLooks("/api/v1/tokens?limit=1", many), 100) << "each lists 64 tokens";
+}
+
+TEST_F(CoordinatorPagesTest, ALookAtTheQueueCostsAsMuchAsItsAnswerIsLong) {
+  options_.bytes.tenant_rate = (1 << 20) / kPaceBurstSeconds;
+  options_.queue.silence = absl::Hours(1);
+  Start();
+  const std::string few = MakeTenant("few", 1, 3), many = MakeTenant("many", 1, 3);
+  const auto workers = Train("runs", 1, many);
+  for (int i = 0; i < 64; ++i) Enqueue(absl::StrCat("waits", i), many);
+  EXPECT_GT(CountLooks("/api/v1/queue", few), 150) << "256 of 4 KiB";
+  EXPECT_LT(CountLooks("/api/v1/queue", many), 100) << "at 4 KiB it would be 256";
 }
 
 TEST_F(CoordinatorPagesTest, PagesOfTokensGoOverAllTenants) {

@@ -16,8 +16,8 @@
 namespace farandole {
 namespace {
 
-// What stands behind the name of a token's tenant: before all characters of names, so that no tenant's tokens come
-// among those of another one whose name begins with its own.
+// A blank, which comes before all characters of names, stands behind the name of a token's tenant: no tenant's tokens
+// come among those of another one whose name begins with its own.
 constexpr char kBehindTenant = ' ';
 
 // Sorted as ListTokensOf.

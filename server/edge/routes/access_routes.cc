@@ -139,23 +139,18 @@ HttpReply ListTenants(CallRouter* router, const JobRegistry& registry, const Htt
 }
 
 // Of several tenants only those are listed whose tokens the page has: together they may have a quarter of a million.
-HttpReply ListTokens(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity) {
-  const absl::StatusOr<Access> access = AdmitLook(router, identity, Right::kManageTokens);
-  if (!access.ok()) return Refuse(access.status());
-  const absl::StatusOr<std::string> wanted = TenantOfTokens(*access, QueryValue(request.query, "tenant"));
-  if (!wanted.ok()) return Refuse(wanted.status());
-  const Tenants& tenants = router->tenants();
+Json TokensJson(const Tenants& tenants, const std::string& wanted, const std::string& query) {
   const TokenTable& table = tenants.tokens();
   std::vector<std::pair<std::string, size_t>> counts;
   size_t found = 0;
   for (const v1::TenantRecord& tenant : tenants.List()) {
-    if (!wanted->empty() && tenant.name() != *wanted) continue;
+    if (!wanted.empty() && tenant.name() != wanted) continue;
     counts.emplace_back(tenant.name(), table.CountOf(tenant.name()));
     found += counts.back().second;
   }
   Json json = ListOf(found);
   json["tokens"] = Json::array();
-  const RowRange rows = RowsOf(request.query, found, kMostOfList, kMostRows);
+  const RowRange rows = RowsOf(query, found, kMostOfList, kMostRows);
   size_t before = 0;
   for (const auto& [tenant, count] : counts) {
     if (before < rows.end && before + count > rows.first) {
@@ -166,7 +161,19 @@ HttpReply ListTokens(CallRouter* router, const HttpRequest& request, const HttpI
     }
     before += count;
   }
-  return Reply200(json);
+  return json;
+}
+
+// It lists all tokens of a tenant, so that it is written in its caller's turn.
+HttpReply ListTokens(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity) {
+  const Access access = AccessOf(identity);
+  const absl::StatusOr<std::string> wanted = TenantOfTokens(access, QueryValue(request.query, "tenant"));
+  const int64_t cost = wanted.ok() ? PaceOfTokens(router->tenants(), *wanted) : kPaceMessageBytes;
+  if (absl::Status admitted = AdmitLook(router, identity, Right::kManageTokens, cost).status(); !admitted.ok())
+    return Refuse(admitted);
+  if (!wanted.ok()) return Refuse(wanted.status());
+  return Reply200Later(
+      [router, wanted = *wanted, query = request.query] { return TokensJson(router->tenants(), wanted, query); });
 }
 
 // By a token, a signed token, a certificate or a run of the tenant. Those of the cluster's roles are of the tenant
@@ -228,18 +235,20 @@ std::vector<HttpRoute> AccessRoutes(CallRouter* router, const JobRegistry* regis
       {kAudit, [=](const auto& request, const auto& identity) { return ListAudit(router, request, identity); }}};
   std::vector<HttpRoute> routes;
   for (const auto& [path, tell] : answers) {
-    routes.push_back(
-        {"GET", path, HttpAccess::kTenant,
-         [places, tell = tell](const HttpRequest& request, const HttpIdentity& identity, const HttpAnswer& answer) {
-           HttpReply reply = tell(request, identity);
-           if (reply.complete == nullptr) return answer(places->Fit(identity, std::move(reply)));
-           reply.turn_of = identity.tenant;
-           reply.complete = [places, identity, write = std::move(reply.complete)](HttpReply* complete) {
-             write(complete);
-             *complete = places->Fit(identity, std::move(*complete));
-           };
-           answer(std::move(reply));
-         }});
+    routes.push_back({"GET", path, HttpAccess::kTenant,
+                      [router, places, tell = tell](const HttpRequest& request, const HttpIdentity& identity,
+                                                    const HttpAnswer& answer) {
+                        HttpReply reply = tell(request, identity);
+                        if (reply.complete == nullptr) return answer(places->Fit(identity, std::move(reply)));
+                        reply.turn_of = identity.tenant;
+                        reply.complete = [router, places, identity,
+                                          write = std::move(reply.complete)](HttpReply* complete) {
+                          write(complete);
+                          router->TakePaceOfAnswer(AccessOf(identity), complete->body.size());
+                          *complete = places->Fit(identity, std::move(*complete));
+                        };
+                        answer(std::move(reply));
+                      }});
   }
   return routes;
 }

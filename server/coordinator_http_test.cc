@@ -333,8 +333,8 @@ TEST_F(CoordinatorHttpTest, ALookThatIsRefusedSaysWhenToComeBack) {
 }
 
 TEST_F(CoordinatorHttpTest, APartOfAJobIsPaidForByTheOneForWhomItIsWritten) {
-  constexpr uint32_t kWorkers = 100;
-  options_.bytes.tenant_rate = (1 << 20) / kPaceBurstSeconds;
+  constexpr uint32_t kWorkers = 200;
+  options_.bytes.tenant_rate = (2 << 20) / kPaceBurstSeconds;
   Start();
   // How many looks a new tenant has at the workers of a job, each with `parameter` of another value.
   const auto looks = [&](const std::string& tenant, const std::string& parameter) {
@@ -346,14 +346,38 @@ TEST_F(CoordinatorHttpTest, APartOfAJobIsPaidForByTheOneForWhomItIsWritten) {
     }
     int count = 0;
     for (Response last; last.result_int() != 429u && count < 1000; ++count) {
-      last = Get(absl::StrCat("/api/v1/jobs/mnist?view=workers&", parameter, "=", count % kWorkers), token);
+      last = Get(absl::StrCat("/api/v1/jobs/mnist?view=workers&limit=500&", parameter, "=", count % kWorkers), token);
       EXPECT_THAT(last.result_int(), AnyOf(200u, 429u)) << last.body();
     }
     return count;
   };
   const int of_one_reply = looks("one", "x");
   EXPECT_LT(of_one_reply, 1000);
-  EXPECT_LT(looks("many", "offset"), of_one_reply * 3 / 4) << "the rows are half as many in the mean";
+  EXPECT_LT(looks("many", "offset"), of_one_reply * 3 / 4) << "a copy costs an eighth";
+}
+
+TEST_F(CoordinatorHttpTest, APartThatWasWrittenBeforeIsPaidForByItsLength) {
+  constexpr uint32_t kWorkers = 500;
+  options_.bytes.tenant_rate = (4 << 20) / kPaceBurstSeconds;
+  Start();
+  const std::string token = MakeTenant("greedy");
+  std::vector<std::unique_ptr<TestWorker>> workers;
+  for (uint32_t i = 0; i < kWorkers; ++i) {
+    workers.push_back(Worker("mnist", i, token));
+    ASSERT_TRUE(workers.back()->Join(kWorkers + 1).ok());
+  }
+  Response last;
+  int looks = 0;
+  do {
+    last = Get("/api/v1/jobs/mnist?view=workers&limit=500", token);
+    if (last.result_int() == 200u) {
+      EXPECT_GT(last.body().size(), 64u << 10);
+    }
+  } while (last.result_int() == 200u && ++looks < 1000);
+  EXPECT_EQ(last.result_int(), 429u) << last.body();
+  EXPECT_EQ(last[http::field::retry_after], "1");
+  EXPECT_GT(looks, 10);
+  EXPECT_LT(looks, 500) << "at 4 KiB for each that is kept it would be some 900";
 }
 
 TEST_F(CoordinatorHttpTest, TheAuditLogHasChangesOfJobsThatThereAreOnly) {

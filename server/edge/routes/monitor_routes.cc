@@ -46,8 +46,11 @@ constexpr size_t kMostWholeJobs = 8;
 constexpr size_t kMostPageBytes = 32 << 20;
 // That a tenant's callers wait for; one at a time is made.
 constexpr size_t kMostSearches = 16;
-// A byte of its tenant's pace pays for so many that a search looks at, some 1 ns each.
+// A byte of its tenant's pace pays for so many that a search looks at, some 1 ns each, or that are sent of what was
+// written before.
 constexpr size_t kSearchedForAByte = 8;
+// The edge's own thread copies no longer reply.
+constexpr size_t kMostCopied = 64 << 10;
 
 HttpReply JobReply(std::shared_ptr<const v1::GetJobResponse> job, v1::ListCheckpointsResponse listed) {
   // shared: std::function has copies of what it calls.
@@ -98,21 +101,34 @@ ViewAsked AskedIn(const HttpRequest& request) {
   return asked;
 }
 
-// Written once for all that ask the same of the same view; the first pays for it.
-HttpReply WriteView(CallRouter* router, const Access& viewer, const JobView& view, const ViewAsked& asked) {
-  if (const std::shared_ptr<const HttpReply> known = view.Find(asked.name); known != nullptr) return *known;
+// One that was written before costs a copy, for which there must be room first.
+HttpReply CopyView(CallRouter* router, const HttpReply& known, const HttpIdentity& identity, FilePlaces* bytes) {
+  HttpReply reply;
+  if (!known.body.empty() && !bytes->Hold(identity, known.body.size(), &reply)) return reply;
+  router->TakePaceOfAnswer(ReaderOf(identity), kPaceMessageBytes + known.body.size() / kSearchedForAByte);
+  const std::shared_ptr<const void> held = std::move(reply.held);
+  reply = known;
+  reply.held = held;
+  return reply;
+}
+
+// Written once for all that ask the same of the same view; the first pays for all of it, the others for copies.
+HttpReply WriteView(CallRouter* router, const HttpIdentity& identity, const JobView& view, const ViewAsked& asked,
+                    FilePlaces* bytes) {
+  if (const std::shared_ptr<const HttpReply> known = view.Find(asked.name); known != nullptr)
+    return CopyView(router, *known, identity, bytes);
   const std::string kind = QueryValue(asked.query, "view");
   HttpReply reply;
   if (kind == "ranks") reply.content_type = "application/octet-stream";
   absl::StatusOr<std::string> written =
       kind == "ranks" ? RankBytes(view.job()) : ViewJson(kind, asked.query, view.job(), absl::ToUnixMillis(view.at()));
   if (!written.ok()) return Refuse(written.status());
-  router->TakePaceOfAnswer(viewer, written->size());
+  router->TakePaceOfAnswer(ReaderOf(identity), written->size());
   reply.body = *std::move(written);
   reply.may_compress = true;
   Compress(asked.takes_gzip, &reply);
   view.Keep(asked.name, reply);
-  return reply;
+  return bytes->Fit(identity, std::move(reply));
 }
 
 // Shared by the answers that pages get.
@@ -139,10 +155,10 @@ void AnswerView(CallRouter* router, const Pages& pages, const JobKey& key, const
                        const absl::Status& status, std::shared_ptr<const JobView> view) {
                      if (!status.ok()) return answer(Refuse(status));
                      HttpReply reply;
-                     // One that was written before costs a copy.
-                     if (view->Find(asked.name) == nullptr) reply.turn_of = identity.tenant;
+                     const std::shared_ptr<const HttpReply> known = view->Find(asked.name);
+                     if (known == nullptr || known->body.size() > kMostCopied) reply.turn_of = identity.tenant;
                      reply.complete = [router, view = std::move(view), asked, identity, bytes](HttpReply* last) {
-                       *last = bytes->Fit(identity, WriteView(router, ReaderOf(identity), *view, asked));
+                       *last = WriteView(router, identity, *view, asked, bytes.get());
                      };
                      answer(std::move(reply));
                    });

@@ -200,6 +200,8 @@ RankSpan Measurements::In(uint32_t rank, int64_t bucket) const {
 
 RankSpan Measurements::Sum(uint32_t rank, int64_t end, int64_t count) const {
   RankSpan sum;
+  // A worker's numbers may choose the count, and no older bucket is kept.
+  count = std::min(count, static_cast<int64_t>(kBuckets));
   for (int64_t bucket = std::max<int64_t>(0, end - count); bucket < end; ++bucket) Accumulate(In(rank, bucket), &sum);
   return sum;
 }

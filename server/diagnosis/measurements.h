@@ -82,7 +82,7 @@ class Measurements {
   int64_t EndBucket(absl::Time now) const;
   // One rank in one bucket; nothing where it is not known any more.
   RankSpan In(uint32_t rank, int64_t bucket) const;
-  // One rank in the last `count` buckets before `end`.
+  // One rank in the last `count` buckets before `end`, of which it looks at kBuckets at most.
   RankSpan Sum(uint32_t rank, int64_t end, int64_t count) const;
   const RankSpan& Total(uint32_t rank) const { return totals_[rank]; }
   const Present& present(uint32_t rank) const { return present_[rank]; }

@@ -1,5 +1,7 @@
 #include "server/diagnosis/measurements.h"
 
+#include <limits>
+
 #include "gtest/gtest.h"
 #include "server/diagnosis/simulated_job.h"
 
@@ -17,6 +19,20 @@ TEST(MeasurementsTest, ARingKeepsTheLastMinute) {
   EXPECT_EQ(measured.In(3, end + 1).seconds, 0);
   EXPECT_NEAR(measured.Sum(3, end, 60).seconds, 30, 1);
   EXPECT_NEAR(measured.Total(3).seconds, 100, 1);
+}
+
+// The count is twice what a worker says that it waits, which may be anything.
+TEST(MeasurementsTest, ASumLooksAtThoseThatAreKeptHoweverManyItIsAskedFor) {
+  SimulatedJob job(SimulatedJob::Plan{});
+  job.Run(100);
+  const Measurements& measured = job.measurements();
+  const int64_t end = measured.EndBucket(job.now());
+  const auto all = static_cast<int64_t>(Measurements::kBuckets);
+  EXPECT_NEAR(measured.Sum(3, end, all).seconds, 60, 1);
+  EXPECT_EQ(measured.Sum(3, end, std::numeric_limits<int64_t>::max()).seconds, measured.Sum(3, end, all).seconds);
+  EXPECT_EQ(measured.Sum(3, end, -1).seconds, 0);
+  // Centuries later: a walk over the whole epoch would not end.
+  EXPECT_EQ(measured.Sum(3, int64_t{1} << 60, int64_t{1} << 60).seconds, 0);
 }
 
 TEST(MeasurementsTest, EachTenSecondsGoToTheHistory) {

@@ -268,7 +268,8 @@ TEST_F(CoordinatorHttpTest, ATenantHasOneFileAtATime) {
   const Response second = Post("/api/v1/jobs/mnist/stacks?format=archive");
   EXPECT_EQ(second.result_int(), 429u);
   EXPECT_EQ(second[http::field::retry_after], "5");
-  EXPECT_THAT(second.body(), HasSubstr("tenant default has 1 of its timelines and archives under way"));
+  EXPECT_THAT(second.body(),
+              HasSubstr("callers that see all tenants have 1 of their timelines and archives under way"));
   for (const char* file : {"timeline/file", "hang/archive"}) {
     const std::string path = absl::StrCat("/api/v1/jobs/mnist/", file);
     EXPECT_EQ(Get(path, coordinator_->token()).result_int(), 429u) << path;
@@ -312,7 +313,8 @@ TEST_F(CoordinatorHttpTest, ATenantHasFewAnswersAboutWholeJobsAtATime) {
   }
   EXPECT_EQ(hang.result_int(), 429u);
   EXPECT_EQ(whole[http::field::retry_after], "5");
-  EXPECT_THAT(whole.body(), HasSubstr("tenant default has 8 of its answers about whole jobs under way"));
+  EXPECT_THAT(whole.body(),
+              HasSubstr("callers that see all tenants have 8 of their answers about whole jobs under way"));
   EXPECT_EQ(Get("/api/v1/jobs/mnist/hang", other).result_int(), 404u) << "another tenant has its own";
   EXPECT_EQ(Get("/api/v1/jobs/mnist?view=page", coordinator_->token()).result_int(), 200u) << "pages go on";
   is_done = true;

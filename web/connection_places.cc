@@ -21,8 +21,8 @@ void ConnectionPlaces::Remove(Id id) {
   connections_.erase(found);
 }
 
-void ConnectionPlaces::SetOwner(Id id, const std::string& tenant) {
-  Update(id, [&tenant](Connection* connection) { connection->owner = tenant; });
+void ConnectionPlaces::SetOwner(Id id, const std::string& owner) {
+  Update(id, [&owner](Connection* connection) { connection->owner = owner; });
 }
 
 void ConnectionPlaces::SetAnswering(Id id) {

@@ -17,8 +17,8 @@ class ConnectionPlaces {
   // A new connection from `address`, which is awaited to send a request. Addresses of one ClientNetwork count as one.
   Id Add(const std::string& address);
   void Remove(Id id);
-  // The tenant whose token came with the connection's request, which is being answered.
-  void SetOwner(Id id, const std::string& tenant);
+  // The owner (OwnerOf) of the token that came with the connection's request, which is being answered.
+  void SetOwner(Id id, const std::string& owner);
   // The connection's request is being answered, or the next is awaited; `is_known`: a known token came with the last.
   void SetAnswering(Id id);
   void SetAwaited(Id id, bool is_known);
@@ -27,7 +27,7 @@ class ConnectionPlaces {
   size_t strangers() const { return strangers_; }
   // Of the connections that are awaited, the one that has been for the longest: of those without a known token, from
   // the address that has most of these; where there are none, of the others. Where all are being answered, the newest
-  // of the tenant that has more than half of them. 0: no tenant has.
+  // of the owner that has more than half of them. 0: no owner has.
   Id Weakest() const;
   size_t size() const { return connections_.size(); }
 

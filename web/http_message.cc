@@ -41,6 +41,10 @@ bool IsFromElsewhere(const HttpRequest& request) {
          request.origin != "https://" + request.host;
 }
 
+std::string OwnerOf(const HttpIdentity& identity) {
+  return identity.access >= HttpAccess::kAllTenants ? kClusterOwner : identity.tenant;
+}
+
 HttpReply HttpError(unsigned status, const std::string& sentence) {
   HttpReply reply;
   reply.status = status;

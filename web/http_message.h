@@ -53,7 +53,8 @@ struct HttpReply {
   // Set: writes the body later, so that the thread that answers does not have to. On the edge's thread, unless
   // `turn_of` is set.
   std::function<void(HttpReply*)> complete;
-  // Set beside `complete`, which may take long then: a thread for such replies calls it, in this tenant's turn.
+  // Set beside `complete`, which may take long then: a thread for such replies calls it, in this owner's turn
+  // (OwnerOf).
   std::string turn_of;
   // Set beside `turn_of`: it may take seconds. Replies that do not are written by other threads.
   bool is_long = false;
@@ -83,6 +84,12 @@ struct HttpIdentity {
   std::string signer = {};
   std::string subject = {};
 };
+
+// Owns what callers whose role sees all tenants have in use. No tenant is named so.
+inline constexpr char kClusterOwner[] = "*";
+// The owner of the places, turns and sessions that a caller has: its tenant, or kClusterOwner. Tokens of the cluster's
+// roles are of a tenant, too, whose members shall not push them out.
+std::string OwnerOf(const HttpIdentity& identity);
 
 // The sender of a request. The edge answers with the refusal, if there is one, and does not look at the request.
 struct HttpCaller {

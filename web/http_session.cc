@@ -177,15 +177,15 @@ void HttpSession::Answer() {
         executor, [self = std::move(self), keep_alive, reply = std::move(reply)] { self->Write(reply, keep_alive); });
   });
   is_known_ = identity.access != HttpAccess::kNobody;
-  places_->SetOwner(id_, is_known_ ? identity.tenant : "");
+  places_->SetOwner(id_, is_known_ ? OwnerOf(identity) : "");
 }
 
 void HttpSession::WriteInTurn(HttpReply reply, bool keep_alive) {
   // shared: by the task's copies, as above.
   const auto held = std::make_shared<std::shared_ptr<HttpSession>>(shared_from_this());
-  const std::string tenant = std::exchange(reply.turn_of, "");
+  const std::string owner = std::exchange(reply.turn_of, "");
   ReplyWriter& writer = reply.is_long ? writers_->files : writers_->pages;
-  writer.Add(tenant, [held, keep_alive, takes_gzip = takes_gzip_, reply = std::move(reply)]() mutable {
+  writer.Add(owner, [held, keep_alive, takes_gzip = takes_gzip_, reply = std::move(reply)]() mutable {
     bool is_written = true;
     try {
       std::exchange(reply.complete, nullptr)(&reply);

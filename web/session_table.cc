@@ -25,12 +25,12 @@ std::string SessionTable::Open(Session session, absl::Time now) {
 
 void SessionTable::MakeRoom() {
   std::map<std::string, size_t> counts;
-  for (const auto& [secret, session] : sessions_) ++counts[session.identity.tenant];
+  for (const auto& [secret, session] : sessions_) ++counts[OwnerOf(session.identity)];
   const auto most =
       std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   auto oldest = sessions_.end();
   for (auto one = sessions_.begin(); one != sessions_.end(); ++one) {
-    if (one->second.identity.tenant != most->first) continue;
+    if (OwnerOf(one->second.identity) != most->first) continue;
     if (oldest == sessions_.end() || one->second.opened < oldest->second.opened) oldest = one;
   }
   sessions_.erase(oldest);

@@ -17,7 +17,7 @@ namespace farandole {
 class SessionTable {
  public:
   static constexpr absl::Duration kLifetime = absl::Hours(12);
-  // One more takes the place of the oldest of the tenant that has most.
+  // One more takes the place of the oldest of the owner that has most.
   static constexpr size_t kMost = 1024;
 
   struct Session {

@@ -233,6 +233,15 @@ TEST(SessionTableTest, TheOldestSessionMakesRoom) {
   EXPECT_TRUE(table.Find(second, start).has_value());
 }
 
+TEST(SessionTableTest, MembersOfTheDefaultTenantDoNotSignTheClusterOut) {
+  SessionTable table;
+  const absl::Time start = absl::UnixEpoch();
+  const std::string root = table.Open({"r", {HttpAccess::kAdmin, "default"}, {}}, start);
+  for (size_t i = 1; i <= 2000; ++i) table.Open({"v", {HttpAccess::kTenant, "default"}, {}}, start + absl::Seconds(i));
+  EXPECT_EQ(table.size(), SessionTable::kMost);
+  EXPECT_TRUE(table.Find(root, start + absl::Seconds(2001)).has_value());
+}
+
 TEST(WrongTokenLimitTest, TheTableOfClientsIsBounded) {
   WrongTokenLimit limit;
   const absl::Time now = absl::UnixEpoch();

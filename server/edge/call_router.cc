@@ -22,7 +22,7 @@ absl::StatusOr<Access> CallRouter::Authenticate(const grpc::CallbackServerContex
 
 absl::StatusOr<Access> CallRouter::AuthenticateWorker(const grpc::CallbackServerContext& context, Right right) {
   absl::StatusOr<Access> access = CallerOf(*tenants_, context);
-  if (access.ok()) listener_->OnToken(context.peer(), access->tenant);
+  if (access.ok()) listener_->OnToken(context.peer(), *access);
   if (access.ok() && !access->IsOfRun() && !Has(access->role, right))
     access = absl::PermissionDeniedError(absl::StrCat(access->Text(), " may not ", Describe(right)));
   if (!access.ok()) metrics_->CountDeniedCall();

@@ -22,6 +22,8 @@
 #include "base/text/client_network.h"
 #include "base/text/percent_text.h"
 #include "server/edge/process_memory.h"
+#include "server/registry/rights.h"
+#include "web/http_message.h"
 
 namespace farandole {
 namespace {
@@ -214,14 +216,14 @@ void ClientListener::Stop() {
   waiting_ = 0;
 }
 
-void ClientListener::OnToken(const std::string& peer, const std::string& tenant) {
+void ClientListener::OnToken(const std::string& peer, const Access& access) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (by_peer_.empty()) return;
   auto found = by_peer_.find(peer);
   // gRPC escapes the brackets of IPv6 addresses.
   if (found == by_peer_.end()) found = by_peer_.find(PercentDecode(peer).value_or(peer));
   if (found == by_peer_.end()) return;
-  Keep(found->second, tenant);
+  Keep(found->second, IsOfCluster(access.role) ? kClusterOwner : access.tenant);
   if (waiting_ > 0) eventfd_write(wake_, 1);
 }
 
@@ -420,18 +422,18 @@ void ClientListener::Forget(Strangers::iterator stranger, bool end) {
   strangers_.erase(stranger);
 }
 
-void ClientListener::Keep(Strangers::iterator stranger, const std::string& tenant) {
+void ClientListener::Keep(Strangers::iterator stranger, const std::string& owner) {
   if (stranger->descriptor < options_.counted_from) return Forget(stranger, /*end=*/false);
   const int descriptor = std::exchange(stranger->descriptor, -1);
   Forget(stranger, /*end=*/false);
-  counted_.push_back({descriptor, tenant});
+  counted_.push_back({descriptor, owner});
   counted_by_descriptor_[descriptor] = std::prev(counted_.end());
-  ++counts_[tenant];
+  ++counts_[owner];
   if (counted_.size() <= options_.most_counted) return;
   const auto most = std::max_element(counts_.begin(), counts_.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   const auto newest =
-      std::find_if(counted_.rbegin(), counted_.rend(), [&](const Counted& one) { return one.tenant == most->first; });
+      std::find_if(counted_.rbegin(), counted_.rend(), [&](const Counted& one) { return one.owner == most->first; });
   ForgetCounted(std::prev(newest.base()), /*end=*/true);
 }
 
@@ -443,7 +445,7 @@ void ClientListener::ForgetCounted(std::list<Counted>::iterator one, bool end) {
   epoll_ctl(poll_, EPOLL_CTL_DEL, one->descriptor, nullptr);
   close(one->descriptor);
   counted_by_descriptor_.erase(one->descriptor);
-  const auto count = counts_.find(one->tenant);
+  const auto count = counts_.find(one->owner);
   if (--count->second == 0) counts_.erase(count);
   counted_.erase(one);
 }

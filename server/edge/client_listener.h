@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "server/edge/listen_address.h"
 #include "server/metrics/metrics.h"
+#include "server/registry/tenants.h"
 
 namespace farandole {
 
@@ -59,7 +60,7 @@ int HttpConnectionsForThisProcess();
 // made on it. Strangers are few and short: beyond their number the oldest gives way, and no stranger outlives the
 // deadline; nor do they send much, since gRPC buffers headers before it looks at them. Connections with a token have no
 // bound while descriptors are plenty. Those that come later share the rest: beyond their number the tenant that has
-// most of them loses its newest. Owned by GrpcServer.
+// most of them loses its newest; the roles of the cluster count as a tenant of their own. Owned by GrpcServer.
 class ClientListener {
  public:
   // Listens at all addresses that the host stands for; 0.0.0.0 and [::] stand for those of both families.
@@ -76,9 +77,9 @@ class ClientListener {
   // Takes no connection any more.
   void Stop();
 
-  // Any thread. A call with a known token of `tenant` was made on the connection from `peer`, as gRPC names it
-  // ("ipv4:127.0.0.1:4242").
-  void OnToken(const std::string& peer, const std::string& tenant);
+  // Any thread. A call with a known token, which has this access, was made on the connection from `peer`, as gRPC names
+  // it ("ipv4:127.0.0.1:4242").
+  void OnToken(const std::string& peer, const Access& access);
 
  private:
   // A connection that was given to gRPC and has shown no token. `descriptor` is a second one of the same socket.
@@ -90,10 +91,11 @@ class ClientListener {
     // That it has sent, when the listener looked last.
     uint64_t bytes = 0;
   };
-  // A connection with a token that is counted: its second descriptor, and whose the first token was.
+  // A connection with a token that is counted: its second descriptor, and whose the first token was: a tenant's, or of
+  // kClusterOwner.
   struct Counted {
     int descriptor = -1;
-    std::string tenant;
+    std::string owner;
   };
   // A connection that waits for a place.
   struct Waiting {
@@ -133,7 +135,7 @@ class ClientListener {
   // The socket stays open for gRPC, or ends for it, too.
   void Forget(Strangers::iterator stranger, bool end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A stranger has shown a token, and is one no more.
-  void Keep(Strangers::iterator stranger, const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Keep(Strangers::iterator stranger, const std::string& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetCounted(std::list<Counted>::iterator one, bool end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnHangUp(int descriptor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -160,7 +162,7 @@ class ClientListener {
   Strangers strangers_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Strangers::iterator> by_peer_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Address> addresses_ ABSL_GUARDED_BY(mutex_);
-  // The oldest first; by descriptor; and how many each tenant has.
+  // The oldest first; by descriptor; and how many each owner has.
   std::list<Counted> counted_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<int, std::list<Counted>::iterator> counted_by_descriptor_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, size_t> counts_ ABSL_GUARDED_BY(mutex_);

@@ -90,9 +90,9 @@ class ClientListenerTest : public ::testing::Test {
     return made;
   }
   // One on which a token of the tenant was shown.
-  std::unique_ptr<Connection> Connect(const std::string& tenant) {
+  std::unique_ptr<Connection> Connect(const std::string& tenant, v1::Role role = v1::VIEWER) {
     std::unique_ptr<Connection> made = Connect();
-    listener_->OnToken(made->name(), tenant);
+    listener_->OnToken(made->name(), Access{tenant, role});
     return made;
   }
   size_t served() {
@@ -128,6 +128,14 @@ TEST_F(ClientListenerTest, OneTenantDoesNotKeepOthersOut) {
   EXPECT_TRUE(greedy[kPlaces - 2]->IsClosedWithin(kLimit));
   for (const Connection* kept : {greedy[0].get(), greedy[1].get(), first.get(), second.get()})
     EXPECT_FALSE(kept->IsClosedWithin(absl::ZeroDuration()));
+}
+
+TEST_F(ClientListenerTest, MembersOfTheDefaultTenantDoNotEndThoseOfTheCluster) {
+  std::vector<std::unique_ptr<Connection>> greedy;
+  for (int i = 0; i < kPlaces; ++i) greedy.push_back(Connect("default"));
+  const auto root = Connect("default", v1::ROOT);
+  EXPECT_TRUE(greedy[kPlaces - 1]->IsClosedWithin(kLimit));
+  EXPECT_FALSE(root->IsClosedWithin(absl::ZeroDuration()));
 }
 
 TEST_F(ClientListenerTest, TheStrangerThatHasSentMostIsEndedWhereAllHaveSentTooMuch) {

@@ -25,8 +25,6 @@ constexpr absl::Duration kBreath = absl::Seconds(15);
 constexpr absl::Duration kBetweenChecks = absl::Milliseconds(500);
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
 constexpr absl::Duration kBetweenPulses = absl::Seconds(2);
-// The audience that sees all jobs; no tenant has this name.
-constexpr char kCluster[] = "";
 
 // Something else than numbers that change all the time.
 bool IsNews(const v1::JobSummary& before, const v1::JobSummary& now) {
@@ -58,13 +56,13 @@ LiveEvents::LiveEvents(const JobRegistry* registry, CallerOf caller_of, std::fun
     : registry_(registry), caller_of_(std::move(caller_of)), on_news_(std::move(on_news)), clock_(std::move(clock)) {}
 
 HttpReply LiveEvents::Open(const HttpRequest& request, const HttpIdentity& identity) {
-  if (readers_.size() >= kMostReaders && !MakePlaceFor(identity.tenant)) {
+  if (readers_.size() >= kMostReaders && !MakePlaceFor(OwnerOf(identity))) {
     return HttpError(503, absl::StrCat(readers_.size(), " pages follow the jobs, which is the most that may"));
   }
   Reader reader{std::make_shared<EventStream>(), request, identity, {}};
   for (const std::string& job : QueryValues(request.query, "job")) {
     const std::pair<std::string, std::string> key = absl::StrSplit(job, absl::MaxSplits('/', 1));
-    const bool may_see = AudienceOf(identity) == kCluster || identity.tenant == key.first;
+    const bool may_see = OwnerOf(identity) == kClusterOwner || identity.tenant == key.first;
     if (reader.watched.size() < kMostWatched && may_see) reader.watched.push_back({key.first, key.second});
   }
   const absl::Time now = clock_();
@@ -81,7 +79,7 @@ HttpReply LiveEvents::Open(const HttpRequest& request, const HttpIdentity& ident
   read_at_ = now;
   reader.stream->Send("retry: 1000\n\n");
   const std::string after = QueryValue(request.query, "after");
-  const Log& log = LogOf(AudienceOf(identity), now);
+  const Log& log = LogOf(OwnerOf(identity), now);
   Replay(log, reader, request.last_event.empty() ? after : request.last_event);
   HttpReply reply;
   reply.stream = reader.stream;
@@ -89,21 +87,17 @@ HttpReply LiveEvents::Open(const HttpRequest& request, const HttpIdentity& ident
   return reply;
 }
 
-bool LiveEvents::MakePlaceFor(const std::string& tenant) {
+bool LiveEvents::MakePlaceFor(const std::string& owner) {
   std::map<std::string, size_t> counts;
-  for (const Reader& reader : readers_) ++counts[reader.identity.tenant];
+  for (const Reader& reader : readers_) ++counts[OwnerOf(reader.identity)];
   const auto most =
       std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most == counts.end() || counts[tenant] + 1 >= most->second) return false;
+  if (most == counts.end() || counts[owner] + 1 >= most->second) return false;
   const auto newest = std::find_if(readers_.rbegin(), readers_.rend(),
-                                   [&](const Reader& reader) { return reader.identity.tenant == most->first; });
+                                   [&](const Reader& reader) { return OwnerOf(reader.identity) == most->first; });
   newest->stream->End();
   readers_.erase(std::prev(newest.base()));
   return true;
-}
-
-std::string LiveEvents::AudienceOf(const HttpIdentity& identity) {
-  return identity.access >= HttpAccess::kAllTenants ? kCluster : identity.tenant;
 }
 
 LiveEvents::Log& LiveEvents::LogOf(const std::string& audience, absl::Time now) {
@@ -135,7 +129,7 @@ void LiveEvents::Tick() {
   const absl::Time now = clock_();
   DropReaders(now);
   if (!readers_.empty()) read_at_ = now;
-  for (const Reader& reader : readers_) LogOf(AudienceOf(reader.identity), now);
+  for (const Reader& reader : readers_) LogOf(OwnerOf(reader.identity), now);
   for (auto log = logs_.begin(); log != logs_.end();)
     log = now > log->second.read_at + kRemembered ? logs_.erase(log) : std::next(log);
   if (now > read_at_ + kRemembered) return;
@@ -148,7 +142,7 @@ void LiveEvents::Tick() {
 void LiveEvents::TellDeletions(absl::Time now) {
   for (const std::string& tenant : registry_->ListForgetful(&seen_deletions_)) {
     deletions_.insert(tenant);
-    deletions_.insert(kCluster);
+    deletions_.insert(kClusterOwner);
   }
   for (auto told = told_deletions_.begin(); told != told_deletions_.end();)
     told = now >= told->second + kBetweenDeletions ? told_deletions_.erase(told) : std::next(told);
@@ -157,7 +151,7 @@ void LiveEvents::TellDeletions(absl::Time now) {
       ++audience;
       continue;
     }
-    if (*audience != kCluster) ForgetDeleted(*audience);
+    if (*audience != kClusterOwner) ForgetDeleted(*audience);
     Publish({*audience}, "reset", "{}");
     told_deletions_[*audience] = now;
     audience = deletions_.erase(audience);
@@ -201,7 +195,7 @@ void LiveEvents::TellChanges(absl::Time now) {
       on_news_(key);
       restless_.erase(key);
       shown = Shown{job, now};
-      for (const std::string& audience : {key.tenant, std::string(kCluster)}) ++counts[audience];
+      for (const std::string& audience : {key.tenant, std::string(kClusterOwner)}) ++counts[audience];
       news.push_back(std::move(job));
     } else if (IsRestless(shown.summary, job)) {
       restless_[key] = std::move(job);
@@ -212,7 +206,7 @@ void LiveEvents::TellChanges(absl::Time now) {
   }
   for (const v1::JobSummary& job : news) {
     std::vector<std::string> told;
-    for (const std::string& audience : {job.tenant(), std::string(kCluster)}) {
+    for (const std::string& audience : {job.tenant(), std::string(kClusterOwner)}) {
       if (counts[audience] <= kMostAtOnce && logs_.find(audience) != logs_.end()) told.push_back(audience);
     }
     if (!told.empty()) Publish(told, "jobs", ShowJson(Json{{"jobs", Json::array({SummaryJson(job)})}}, -1));
@@ -238,7 +232,7 @@ void LiveEvents::TellNumbers(absl::Time now) {
     bytes += data.size();
     shown_[key] = Shown{std::move(restless_[key]), now};
     restless_.erase(key);
-    Publish({key.tenant, kCluster}, "jobs", data);
+    Publish({key.tenant, kClusterOwner}, "jobs", data);
   }
 }
 
@@ -263,7 +257,7 @@ void LiveEvents::Publish(const std::vector<std::string>& audiences, const std::s
     ++log.last;
     Event event{log.last, absl::StrCat("id: ", log.life, ".", log.last, "\nevent: ", kind, "\ndata: ", data, "\n\n")};
     for (const Reader& reader : readers_) {
-      if (AudienceOf(reader.identity) == audience) reader.stream->Send(event.text);
+      if (OwnerOf(reader.identity) == audience) reader.stream->Send(event.text);
     }
     log.kept.push_back(std::move(event));
     if (log.kept.size() <= kMostKept) continue;

@@ -83,10 +83,8 @@ class LiveEvents {
     absl::Time pulsed;
   };
 
-  // The name of those who are told the same: their tenant's, or kCluster.
-  static std::string AudienceOf(const HttpIdentity& identity);
-  // False: no tenant has so many readers more than `tenant` that it gives one up.
-  bool MakePlaceFor(const std::string& tenant);
+  // False: no owner has so many readers more than `owner` that it gives one up.
+  bool MakePlaceFor(const std::string& owner);
   void DropReaders(absl::Time now);
   void TellChanges(absl::Time now);
   void TellNumbers(absl::Time now);

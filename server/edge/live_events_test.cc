@@ -305,5 +305,15 @@ TEST_F(LiveEventsTest, ATenantWithManyReadersGivesPlacesToOthers) {
   EXPECT_TRUE(first->is_open() && second->is_open());
 }
 
+TEST_F(LiveEventsTest, MembersOfTheDefaultTenantLeavePlacesToTheCluster) {
+  std::vector<std::shared_ptr<EventStream>> greedy;
+  for (size_t i = 0; i < LiveEvents::kMostReaders; ++i) greedy.push_back(Open("default"));
+  const std::shared_ptr<EventStream> root = Open("admin");
+  ASSERT_NE(root, nullptr);
+  EXPECT_FALSE(greedy.back()->is_open());
+  EXPECT_EQ(events_.Open(HttpRequest(), IdentityOf("default")).status, 503u);
+  EXPECT_TRUE(root->is_open());
+}
+
 }  // namespace
 }  // namespace farandole

@@ -240,7 +240,7 @@ std::vector<HttpRoute> AccessRoutes(CallRouter* router, const JobRegistry* regis
                                                     const HttpAnswer& answer) {
                         HttpReply reply = tell(request, identity);
                         if (reply.complete == nullptr) return answer(places->Fit(identity, std::move(reply)));
-                        reply.turn_of = identity.tenant;
+                        reply.turn_of = OwnerOf(identity);
                         reply.complete = [router, places, identity,
                                           write = std::move(reply.complete)](HttpReply* complete) {
                           write(complete);

@@ -39,7 +39,7 @@ void Answer(CallRouter* router, const JobRegistry* registry, const std::shared_p
 HttpReply CollectivesReply(v1::SurveyCollectivesResponse found, const HttpIdentity& reader,
                            std::shared_ptr<FilePlaces> bytes) {
   HttpReply reply;
-  reply.turn_of = reader.tenant;
+  reply.turn_of = OwnerOf(reader);
   // shared: std::function has copies of what it calls.
   reply.complete = [said = std::make_shared<const v1::SurveyCollectivesResponse>(std::move(found)), reader,
                     bytes = std::move(bytes)](HttpReply* complete) {

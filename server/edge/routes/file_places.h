@@ -14,20 +14,20 @@
 
 namespace farandole {
 
-// Memory of the edge for replies: files, answers about whole jobs, bytes of pages. Each tenant has at most `most` of it
-// at a time, each from its request until it is written to the client or the connection has ended. The tenant is the
-// caller's, so that nobody keeps another's callers from a job. Any thread.
+// Memory of the edge for replies: files, answers about whole jobs, bytes of pages. Each owner (OwnerOf) has at most
+// `most` of it at a time, each from its request until it is written to the client or the connection has ended. The
+// owner is the caller's, so that nobody keeps another's callers from a job. Any thread.
 class FilePlaces {
  public:
   // `kind` names the files for people: "timelines and archives".
   FilePlaces(size_t most, std::string kind) : most_(most), kind_(std::move(kind)) {}
 
   // The answer to give for such a request in the place of `answer`; it holds a place, and its reply is written in the
-  // tenant's turn, as a long one (HttpReply::turn_of). nullopt: the tenant has all its places in use, and `answer` has
+  // owner's turn, as a long one (HttpReply::turn_of). nullopt: the owner has all its places in use, and `answer` has
   // got 429.
   std::optional<HttpAnswer> Take(const HttpIdentity& identity, HttpAnswer answer);
   // For a reply that is written out: it takes a place for each byte of its body; the first reply fits, however long it
-  // is. Gives 429 in its place where the tenant's others take too many.
+  // is. Gives 429 in its place where the owner's others take too many.
   HttpReply Fit(const HttpIdentity& identity, HttpReply reply);
   // Has `reply` hold so many places, as Fit does, for what it is made from. False: it is a 429 instead.
   bool Hold(const HttpIdentity& identity, size_t count, HttpReply* reply);
@@ -35,14 +35,14 @@ class FilePlaces {
  private:
   struct Taken {
     std::mutex mutex;
-    // How many places each tenant has in use.
-    absl::btree_map<std::string, size_t> tenants ABSL_GUARDED_BY(mutex);
+    // How many places each owner has in use.
+    absl::btree_map<std::string, size_t> owners ABSL_GUARDED_BY(mutex);
   };
   class Place;
 
-  // Of `count` places; null: the tenant's others leave too few.
-  std::shared_ptr<const void> Occupy(const std::string& tenant, size_t count);
-  HttpReply Refusal(const std::string& tenant) const;
+  // Of `count` places; null: the owner's others leave too few.
+  std::shared_ptr<const void> Occupy(const std::string& owner, size_t count);
+  HttpReply Refusal(const std::string& owner) const;
 
   const size_t most_;
   const std::string kind_;

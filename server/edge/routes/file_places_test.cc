@@ -38,6 +38,22 @@ TEST(FilePlacesTest, ATenantHasOneFileAtATimeUntilItsReplyIsGone) {
   EXPECT_TRUE(take_second().has_value());
 }
 
+TEST(FilePlacesTest, RolesOfTheClusterHavePlacesOfTheirOwn) {
+  FilePlaces places(1, "timelines and archives");
+  const std::optional<HttpAnswer> viewers = places.Take({HttpAccess::kTenant, "default"}, [](const HttpReply&) {});
+  ASSERT_TRUE(viewers.has_value());
+  std::optional<HttpReply> reply;
+  const auto keep = [&reply](HttpReply made) { reply = std::move(made); };
+  const std::optional<HttpAnswer> roots = places.Take({HttpAccess::kAdmin, "default"}, keep);
+  ASSERT_TRUE(roots.has_value());
+  EXPECT_FALSE(places.Take({HttpAccess::kAllTenants, "default"}, keep).has_value());
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_THAT(reply->body, HasSubstr("callers that see all tenants have 1 of their timelines and archives under way"));
+  // Nor are its replies written in the turn of the tenant.
+  (*roots)(HttpReply());
+  EXPECT_EQ(reply->turn_of, kClusterOwner);
+}
+
 TEST(FilePlacesTest, AnAnswerThatIsNeverGivenHoldsNoPlace) {
   FilePlaces places(1, "timelines and archives");
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(places.Take({HttpAccess::kTenant, "team"}, [](const HttpReply&) {})) << i;

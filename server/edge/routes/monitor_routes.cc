@@ -156,7 +156,7 @@ void AnswerView(CallRouter* router, const Pages& pages, const JobKey& key, const
                      if (!status.ok()) return answer(Refuse(status));
                      HttpReply reply;
                      const std::shared_ptr<const HttpReply> known = view->Find(asked.name);
-                     if (known == nullptr || known->body.size() > kMostCopied) reply.turn_of = identity.tenant;
+                     if (known == nullptr || known->body.size() > kMostCopied) reply.turn_of = OwnerOf(identity);
                      reply.complete = [router, view = std::move(view), asked, identity, bytes](HttpReply* last) {
                        *last = WriteView(router, identity, *view, asked, bytes.get());
                      };
@@ -196,7 +196,7 @@ void AnswerCheckpoints(CallRouter* router, const Pages& pages, const JobKey& key
         // It waits for its tenant's turn to be written.
         HttpReply reply;
         if (!bytes->Hold(identity, found.SpaceUsedLong(), &reply)) return last(std::move(reply));
-        reply.turn_of = identity.tenant;
+        reply.turn_of = OwnerOf(identity);
         // shared: std::function has copies of what it calls.
         reply.complete = [listed = std::make_shared<const v1::ListCheckpointsResponse>(std::move(found)), identity,
                           bytes](HttpReply* complete) {
@@ -280,7 +280,7 @@ void AnswerJobs(const MonitorSources& sources, const Pages& pages, const HttpReq
   if (!QueryValue(request.query, "search").empty()) held = pages.searches->Take(identity, *std::move(held));
   if (!held.has_value()) return;
   HttpReply reply;
-  reply.turn_of = identity.tenant;
+  reply.turn_of = OwnerOf(identity);
   // The place of a search is another's as soon as the reply is made.
   reply.complete = [sources, identity, query = request.query, bytes = pages.bytes](HttpReply* complete) {
     *complete = bytes->Fit(identity, ListJobs(sources, identity, query));

@@ -19,7 +19,11 @@ namespace {
 
 // A worker whose interpreter is locked gives it up after a second, and then reads the stacks without.
 constexpr absl::Duration kAnswerTime = absl::Seconds(4);
+// An answer is given to all who ask within that time, so that their number does not decide how often ranks are asked;
+// and at most so many calls wait for one.
+constexpr absl::Duration kDistance = absl::Seconds(4);
 constexpr size_t kMostCalls = 4;
+constexpr size_t kMostSurveyCalls = 64;
 // Records of all ranks together that are kept of an epoch that has ended, some 100 bytes each.
 constexpr int kMostRecords = 32768;
 constexpr int kLeastRecordsOfRank = 4;
@@ -27,10 +31,9 @@ constexpr int kLeastRecordsOfRank = 4;
 constexpr absl::Duration kStallDistance = absl::Minutes(10);
 // Of their answers so much is kept: some 20 KiB a rank, for 50 ranks.
 constexpr size_t kMostStallBytes = 1 << 20;
+// Of an answer that calls share: for 200 ranks.
+constexpr size_t kMostSharedBytes = 4 << 20;
 constexpr int kMostStallRecords = 64;
-// An answer to a survey is given to all who ask within that time, and at most so many calls wait for one.
-constexpr absl::Duration kSurveyDistance = absl::Seconds(4);
-constexpr size_t kMostSurveyCalls = 64;
 // Begins the sentence about a stall in the job's history.
 constexpr char kAtTheStall[] = "at the stall, ";
 
@@ -59,6 +62,30 @@ void AddFinding(FlightFinding finding, v1::DiagnoseResponse* response) {
   for (v1::FlightWait& wait : finding.waits) *response->add_waits() = std::move(wait);
 }
 
+bool HasEvidence(const v1::DiagnoseResponse& answer) {
+  return absl::c_any_of(answer.ranks(), [](const v1::RankEvidence& rank) { return rank.has_evidence(); });
+}
+
+// Leaves out the evidence of ranks beyond so many bytes, last that of those that others wait for.
+void LimitEvidence(size_t most, const std::string& why, v1::DiagnoseResponse* answer) {
+  std::set<uint32_t> missing;
+  for (const v1::FlightWait& wait : answer->waits()) missing.insert(wait.missing().begin(), wait.missing().end());
+  size_t bytes = 0;
+  for (const bool of_missing : {true, false}) {
+    for (v1::RankEvidence& rank : *answer->mutable_ranks()) {
+      if ((missing.count(rank.rank()) > 0) != of_missing || !rank.has_evidence()) continue;
+      const size_t own = rank.evidence().ByteSizeLong();
+      if (bytes + own <= most) {
+        bytes += own;
+        continue;
+      }
+      rank.clear_evidence();
+      rank.set_silence(
+          absl::StrCat("left out: ", why, " of evidence is kept, first that of the ranks that others wait ", "for"));
+    }
+  }
+}
+
 std::map<uint32_t, v1::FlightRecords> FlightsOf(const std::map<uint32_t, v1::Evidence>& evidence) {
   std::map<uint32_t, v1::FlightRecords> flights;
   for (const auto& [rank, one] : evidence) flights[rank] = one.flight();
@@ -84,38 +111,42 @@ std::vector<uint32_t> EvidenceCalls::Chosen() const {
 void EvidenceCalls::On(const EvidenceRequested& event) {
   if (event.last_stall) return AnswerFromStall(event.call);
   if (job_.run == nullptr) return AnswerFromRecords(event.call);
-  const auto is_call = [](const Waiting& waiting) { return waiting.purpose == Purpose::kCall; };
-  if (static_cast<size_t>(absl::c_count_if(waiting_, is_call)) >= kMostCalls) {
-    return job_.ledger.Answer<v1::DiagnoseResponse>(
-        event.call,
-        absl::ResourceExhaustedError(absl::StrCat("job ", job_.ledger.name(), " is being diagnosed by ", kMostCalls,
-                                                  " calls already; try again in some seconds")));
-  }
-  Waiting waiting;
-  waiting.calls = {event.call};
-  waiting.has_stacks = event.stacks;
-  Ask(std::move(waiting));
+  ForgetShared();
+  const v1::DiagnoseResponse& last = shared_[event.stacks ? 1 : 0].answer;
+  if (last.epoch() != 0) return job_.ledger.Answer<v1::DiagnoseResponse>(event.call, v1::DiagnoseResponse(last));
+  if (Join(event.call, Purpose::kCall, event.stacks, kMostCalls)) return;
+  job_.ledger.Answer<v1::DiagnoseResponse>(
+      event.call, absl::ResourceExhaustedError(absl::StrCat("job ", job_.ledger.name(), " is being diagnosed by ",
+                                                            kMostCalls, " calls already; try again in some seconds")));
 }
 
 void EvidenceCalls::On(const CollectivesSurveyed& event) {
   if (job_.run == nullptr) return AnswerFromLastSurvey(event.call);
   const uint64_t epoch = job_.run->epoch().number();
-  if (survey_.epoch() == epoch && job_.ledger.now() < surveyed_at_ + kSurveyDistance)
+  if (survey_.epoch() == epoch && job_.ledger.now() < surveyed_at_ + kDistance)
     return job_.ledger.Answer<v1::SurveyCollectivesResponse>(event.call, v1::SurveyCollectivesResponse(survey_));
-  const auto asked = absl::c_find_if(waiting_, [epoch](const Waiting& waiting) {
-    return waiting.purpose == Purpose::kSurvey && waiting.epoch == epoch;
-  });
-  if (asked == waiting_.end()) {
-    Waiting waiting;
-    waiting.purpose = Purpose::kSurvey;
-    waiting.calls = {event.call};
-    return Ask(std::move(waiting));
-  }
-  if (asked->calls.size() < kMostSurveyCalls) return asked->calls.push_back(event.call);
+  if (Join(event.call, Purpose::kSurvey, /*has_stacks=*/false, kMostSurveyCalls)) return;
   job_.ledger.Answer<v1::SurveyCollectivesResponse>(
       event.call, absl::ResourceExhaustedError(absl::StrCat(kMostSurveyCalls, " calls ask job ", job_.ledger.name(),
                                                             " for its collectives already; try again in ",
-                                                            ShowDuration(kSurveyDistance))));
+                                                            ShowDuration(kDistance))));
+}
+
+bool EvidenceCalls::Join(CallId call, Purpose purpose, bool has_stacks, size_t most) {
+  const auto asked = absl::c_find_if(waiting_, [&](const Waiting& waiting) {
+    return waiting.purpose == purpose && waiting.has_stacks == has_stacks && Runs(waiting.epoch);
+  });
+  if (asked != waiting_.end()) {
+    if (asked->calls.size() >= most) return false;
+    asked->calls.push_back(call);
+    return true;
+  }
+  Waiting waiting;
+  waiting.purpose = purpose;
+  waiting.calls = {call};
+  waiting.has_stacks = has_stacks;
+  Ask(std::move(waiting));
+  return true;
 }
 
 void EvidenceCalls::Ask(Waiting waiting) {
@@ -203,6 +234,7 @@ void EvidenceCalls::Take(uint32_t rank, const v1::Evidence& evidence) {
 void EvidenceCalls::Settle() {
   AskIfStalled();
   TellOfEndedFlights();
+  ForgetShared();
   const auto is_over = [this](const Waiting& waiting) {
     return waiting.unanswered.empty() || waiting.until <= job_.ledger.now() || !Runs(waiting.epoch);
   };
@@ -216,7 +248,7 @@ void EvidenceCalls::Settle() {
     } else if (waiting.purpose == Purpose::kStall) {
       KeepStall(Conclude(&waiting));
     } else {
-      job_.ledger.Answer<v1::DiagnoseResponse>(waiting.calls[0], Conclude(&waiting));
+      AnswerCalls(waiting, Conclude(&waiting));
     }
   }
   waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), [](const Waiting& one) { return one.is_over; }),
@@ -226,6 +258,9 @@ void EvidenceCalls::Settle() {
 absl::Time EvidenceCalls::Deadline() const {
   absl::Time deadline = job_.run == nullptr ? job_.last.flights.JudgesAt() : absl::InfiniteFuture();
   for (const Waiting& waiting : waiting_) deadline = std::min(deadline, waiting.until);
+  for (const Shared& shared : shared_) {
+    if (shared.answer.epoch() != 0) deadline = std::min(deadline, shared.until);
+  }
   return deadline;
 }
 
@@ -264,6 +299,24 @@ v1::DiagnoseResponse EvidenceCalls::Conclude(Waiting* waiting) const {
     *response.add_ranks() = std::move(one);
   }
   return response;
+}
+
+void EvidenceCalls::AnswerCalls(const Waiting& waiting, v1::DiagnoseResponse answer) {
+  for (const CallId call : waiting.calls) job_.ledger.Answer<v1::DiagnoseResponse>(call, v1::DiagnoseResponse(answer));
+  if (!Runs(waiting.epoch) || !HasEvidence(answer)) return;
+  LimitEvidence(kMostSharedBytes, "of an answer that several share, 4 MiB", &answer);
+  Shared& shared = shared_[waiting.has_stacks ? 1 : 0];
+  shared.answer = std::move(answer);
+  shared.until = job_.ledger.now() + kDistance;
+  shared.charge = ByteCharge(job_.options.bytes, ByteKind::kReports);
+  shared.charge.Resize(static_cast<int64_t>(shared.answer.SpaceUsedLong()));
+}
+
+void EvidenceCalls::ForgetShared() {
+  for (Shared& shared : shared_) {
+    if (shared.answer.epoch() == 0 || (Runs(shared.answer.epoch()) && job_.ledger.now() < shared.until)) continue;
+    shared = Shared();
+  }
 }
 
 void EvidenceCalls::ConcludeSurvey(Waiting* waiting) {
@@ -308,23 +361,13 @@ void EvidenceCalls::AnswerFromLastSurvey(CallId call) {
 }
 
 void EvidenceCalls::KeepStall(v1::DiagnoseResponse answer) {
-  const auto has_evidence = [](const v1::RankEvidence& rank) { return rank.has_evidence(); };
-  if (absl::c_none_of(answer.ranks(), has_evidence)) return;
+  if (!HasEvidence(answer)) return;
   answer.set_stalled_unix_ms(absl::ToUnixMillis(asked_at_ + job_.ledger.wall_ahead()));
-  std::set<uint32_t> missing;
-  for (const v1::FlightWait& wait : answer.waits()) missing.insert(wait.missing().begin(), wait.missing().end());
-  size_t bytes = 0;
-  for (const bool of_missing : {true, false}) {
-    for (v1::RankEvidence& rank : *answer.mutable_ranks()) {
-      if ((missing.count(rank.rank()) > 0) != of_missing || !rank.has_evidence()) continue;
+  for (v1::RankEvidence& rank : *answer.mutable_ranks()) {
+    if (rank.has_evidence())
       *rank.mutable_evidence()->mutable_flight() = Latest(kMostStallRecords, rank.evidence().flight());
-      bytes += rank.evidence().ByteSizeLong();
-      if (bytes <= kMostStallBytes) continue;
-      bytes -= rank.evidence().ByteSizeLong();
-      rank.clear_evidence();
-      rank.set_silence("left out: of a stall, 1 MiB of evidence is kept, first that of the ranks that others wait for");
-    }
   }
+  LimitEvidence(kMostStallBytes, "of a stall, 1 MiB", &answer);
   if (!answer.sentence().empty()) {
     job_.ledger.Tell(LogLine::Level::kInform, absl::StrCat(kAtTheStall, answer.sentence()));
     job_.ledger.MarkChanged();

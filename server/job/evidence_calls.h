@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_SERVER_JOB_EVIDENCE_CALLS_H_
 #define FARANDOLE_SERVER_JOB_EVIDENCE_CALLS_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -18,8 +20,9 @@
 namespace farandole {
 
 // Calls of MonitorService.Diagnose and SurveyCollectives that wait for the answers of workers, and the flight recorders
-// that launchers have read of workers that have ended. When the job stalls, it asks the workers by itself, and keeps
-// their answers; it keeps the last survey as well. Owned by its Job, whose parts it borrows.
+// that launchers have read of workers that have ended. Calls that ask the same share one question to the workers, and
+// its answer for some seconds. When the job stalls, it asks the workers by itself, and keeps their answers; it keeps
+// the last survey as well. Owned by its Job, whose parts it borrows.
 class EvidenceCalls {
  public:
   explicit EvidenceCalls(JobParts* job)
@@ -40,7 +43,7 @@ class EvidenceCalls {
   enum class Purpose { kCall, kStall, kSurvey };
   struct Waiting {
     Purpose purpose = Purpose::kCall;
-    // Of a stall none; those of a survey share its answer.
+    // They share the answer; of a stall none.
     std::vector<CallId> calls;
     bool is_over = false;
     bool has_stacks = false;
@@ -53,9 +56,18 @@ class EvidenceCalls {
     ByteCharge charge = {};
     std::map<uint32_t, std::string> silent;
   };
+  // The last answer to calls, for those that come soon after it; of epoch 0: none.
+  struct Shared {
+    v1::DiagnoseResponse answer;
+    absl::Time until;
+    ByteCharge charge;
+  };
   // The ranks to be asked, as RanksToAsk says, but those that have left.
   std::vector<uint32_t> Chosen() const;
   void Ask(Waiting waiting);
+  // The call waits for the answers of the workers, who are asked if they are not being asked for the same already.
+  // False: so many calls wait for that.
+  bool Join(CallId call, Purpose purpose, bool has_stacks, size_t most);
   void AskIfStalled();
   bool Runs(uint64_t epoch) const;
   // Says what follows from the records of an epoch that has ended, where that has changed.
@@ -65,6 +77,8 @@ class EvidenceCalls {
   // Adds to those that are silent the ranks that have not answered.
   void NameSilent(Waiting* waiting) const;
   v1::DiagnoseResponse Conclude(Waiting* waiting) const;
+  void AnswerCalls(const Waiting& waiting, v1::DiagnoseResponse answer);
+  void ForgetShared();
   void ConcludeSurvey(Waiting* waiting);
   void KeepStall(v1::DiagnoseResponse answer);
   void AnswerFromLastSurvey(CallId call);
@@ -78,7 +92,9 @@ class EvidenceCalls {
   absl::Time noticed_ = absl::InfinitePast();
   absl::Time asked_at_ = absl::InfinitePast();
   uint64_t asked_in_ = 0;  // epoch
-  // Their answers; of epoch 0: none.
+  // By whether it has stacks.
+  std::array<Shared, 2> shared_;
+  // The answers at the stall; of epoch 0: none.
   v1::DiagnoseResponse stall_;
   ByteCharge stall_charge_;
   // The last one in which some rank has answered, but of an epoch that ends the one that the most ranks have answered;

@@ -101,16 +101,6 @@ TEST_F(EvidenceCallsTest, TheEndOfTheEpochAnswersTheCall) {
   EXPECT_EQ(Replies<v1::DiagnoseResponse>(ended).size(), 1u);
 }
 
-TEST_F(EvidenceCallsTest, FourCallsMayWaitAndAFifthIsRefused) {
-  for (uint64_t call = 1; call <= 4; ++call) EXPECT_THAT(Ask(), ElementsAre(call, call));
-  EXPECT_TRUE(Ask().empty());
-  Answer(0, 1, "");
-  // The others wait for their own answers.
-  EXPECT_EQ(Replies<v1::DiagnoseResponse>(Answer(1, 1, "")).size(), 1u);
-  EXPECT_EQ(Ask().size(), 2u);
-  shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
-}
-
 TEST_F(EvidenceCallsTest, ALauncherTellsOfTheWorkersOfItsTokenAndOfNoOthers) {
   TestShell shell{JobOptions()};
   shell.FormEpoch(2, {"a", "b"});

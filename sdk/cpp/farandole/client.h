@@ -204,7 +204,8 @@ class Client {
     return found;
   }
   // Asks the workers of a job what they do, which takes 4 s at most: their latest collectives, who waits for whom, and
-  // the stacks of their programs. Of a job that has ended: what they did last.
+  // the stacks of their programs; those who ask within 4 s share an answer. Of a job that has ended: what they did
+  // last.
   //   NOT_FOUND            the tenant has no such job, or it has not stalled
   //   FAILED_PRECONDITION  no rank answered when it stalled
   //   RESOURCE_EXHAUSTED   several such calls of the job wait already

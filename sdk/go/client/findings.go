@@ -146,7 +146,8 @@ type KernelThread struct {
 }
 
 // Diagnose asks the workers of a job what they do, which takes 4 s at most: their latest collectives, who waits for whom,
-// and the stacks of their programs. Of a job that has ended it gives what they did last.
+// and the stacks of their programs; those who ask within 4 s share an answer. Of a job that has ended it gives what they did
+// last.
 //
 // ErrNotFound: the tenant has no such job, or it has not stalled. ErrNotRunning: no rank answered when it stalled. ErrQuota:
 // several such calls of the job wait already.

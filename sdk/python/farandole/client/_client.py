@@ -279,7 +279,8 @@ class Client:
 
     def diagnose(self, name: str, stacks: bool = True, last_stall: bool = False, tenant: str = "") -> Findings:
         """Asks the workers of a job what they do, which takes 4 s at most: their latest collectives, who waits for whom
-        and, with `stacks`, the stacks of their programs. Of a job that has ended it gives what they did last.
+        and, with `stacks`, the stacks of their programs; those who ask within 4 s share an answer. Of a job that has ended
+        it gives what they did last.
         `last_stall`: as the coordinator has asked by itself when the job stalled last.
 
         LookupError: the tenant has no such job, or it has not stalled. NotReady: no rank answered when it stalled.

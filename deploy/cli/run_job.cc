@@ -11,7 +11,6 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <random>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -24,13 +23,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "base/job_state.h"
 #include "base/steady_time.h"
 #include "base/text/plain_text.h"
 #include "base/text/trace_parent.h"
 #include "base/usable_cores.h"
 #include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/cli/coordinators/coordinator_source.h"
+#include "deploy/cli/coordinators/first_index.h"
 #include "deploy/cli/coordinators/own_coordinator.h"
 #include "deploy/cli/coordinators/run_claim.h"
 #include "deploy/cli/job_reporter.h"
@@ -50,9 +49,6 @@ namespace {
 constexpr absl::Duration kDrainGrace = absl::Seconds(1);
 // A connection that is not made by then is not going to be.
 constexpr absl::Duration kConnectLimit = absl::Seconds(30);
-// A launch starts at most so many workers; so many ranges fit an int32.
-constexpr int kIndexRange = 65536;
-constexpr int kIndexRanges = 32767;
 // Bytes of a user's or a host's name that others are told.
 constexpr size_t kMostName = 40;
 // As long as workers wait for each other by default: a launch waits for its coordinator.
@@ -185,18 +181,6 @@ absl::StatusOr<CoordinatorSession> OpenSession(const RunOptions& options, const 
   return CoordinatorSession::Open(*std::move(where));
 }
 
-bool IsUnderWay(const CoordinatorSession& session, const std::string& job) {
-  const absl::StatusOr<v1::GetJobResponse> found = session.GetJob("", job);
-  return found.ok() && IsActive(found->summary().state());
-}
-
-// Launch indices are never given twice in a job: a launch that joins a job which runs already takes a range of its own.
-int FindFirstIndex(const CoordinatorSession& session, const std::string& job) {
-  if (!IsUnderWay(session, job)) return 0;
-  std::random_device source;
-  return kIndexRange * std::uniform_int_distribution<int>(1, kIndexRanges - 1)(source);
-}
-
 absl::Status AddOtherHosts(const RunOptions& options, const RunEnvironment& environment, const WorkerSettings& settings,
                            const OwnCoordinator* own, LaunchPlan* plan) {
   if (options.start_timeout_s > 0) plan->reach_limit = absl::Seconds(options.start_timeout_s);
@@ -286,6 +270,10 @@ void UseShared(const RunOptions& options, WorkerSettings* settings) {
   settings->job = options.job.empty() ? DefaultJobName(options.command) : options.job;
 }
 
+absl::Duration PatienceOf(const RunOptions& options) {
+  return options.start_timeout_s > 0 ? absl::Seconds(options.start_timeout_s) : kCoordinatorPatience;
+}
+
 // A launch's words while it has no answer, or waits in the queue: each of them once.
 class ClaimWords {
  public:
@@ -344,8 +332,7 @@ absl::StatusOr<std::unique_ptr<RunClaim>> Claim(const RunOptions& options, const
   }
   request.set_most_workers(static_cast<uint32_t>(std::max({1, options.workers, options.max_workers})));
   request.set_attach(options.attach);
-  const absl::Duration patience =
-      options.start_timeout_s > 0 ? absl::Seconds(options.start_timeout_s) : kCoordinatorPatience;
+  const absl::Duration patience = PatienceOf(options);
   request.set_may_wait(own == nullptr && !options.no_queue);
   request.set_priority(options.priority);
   ClaimWords words(options, settings->coordinator, settings->job, patience);
@@ -367,6 +354,22 @@ absl::StatusOr<std::unique_ptr<RunClaim>> Claim(const RunOptions& options, const
   const absl::Status written = WritePrivateFile(settings->token_file, absl::StrCat((*claim)->token(), "\n"));
   if (!written.ok()) return written;
   return claim;
+}
+
+// The settings of an elastic launch's workers, if it is one. Its own coordinator has no other launch's workers.
+absl::Status MakeElastic(const RunOptions& options, const CoordinatorSession& session, bool is_own,
+                         EarlySignals* signals, WorkerSettings* settings) {
+  if (!options.is_elastic()) return absl::OkStatus();
+  settings->inherited = OverlayVariables(settings->inherited, MakeElasticSettings(options).Variables());
+  if (is_own) return absl::OkStatus();
+  const absl::Duration patience = PatienceOf(options);
+  ClaimWords words(options, settings->coordinator, settings->job, patience);
+  const absl::StatusOr<int> first = FindFirstIndex(session, settings->job, patience, [&] {
+    words.SayIfSilent();
+    return signals->HasEnd();
+  });
+  if (first.ok()) settings->first_index = *first;
+  return first.status();
 }
 
 Progress ProgressOf(const std::string& name) {
@@ -410,10 +413,9 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
       Claim(options, environment, directory, &signals, own.get(), &settings);
   if (signals.HasEnd()) return 128 + signals.end();
   if (!claim.ok()) return Refuse(options, claim.status());
-  if (options.is_elastic()) {
-    if (own == nullptr) settings.first_index = FindFirstIndex(*session, settings.job);
-    settings.inherited = OverlayVariables(settings.inherited, MakeElasticSettings(options).Variables());
-  }
+  const absl::Status elastic = MakeElastic(options, *session, own != nullptr, &signals, &settings);
+  if (signals.HasEnd()) return 128 + signals.end();
+  if (!elastic.ok()) return Refuse(options, elastic);
   JobReporter reporter(*std::move(session), settings.job, settings.first_index, own != nullptr);
   LaunchPlan plan;
   plan.program = options.program;

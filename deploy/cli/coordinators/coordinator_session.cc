@@ -36,6 +36,17 @@ absl::StatusOr<Response> Call(const ServiceClient& client, const char* method, c
   return Send<Response>(client, request, nullptr);
 }
 
+ServiceClient::Request LookAt(const std::string& tenant, const std::string& job) {
+  v1::GetJobRequest message;
+  message.set_tenant(tenant);
+  message.set_job(job);
+  ServiceClient::Request request;
+  request.method = "MonitorService/GetJob";
+  request.message = message.SerializeAsString();
+  request.refusal = absl::StrCat("refused to show job ", job);
+  return request;
+}
+
 // All pages of a list, in one answer.
 template <typename Response, typename Message>
 absl::StatusOr<Response> Walk(const ServiceClient& client, const char* method, Message message,
@@ -66,11 +77,15 @@ absl::StatusOr<v1::ListJobsResponse> CoordinatorSession::ListJobs() const {
 }
 
 absl::StatusOr<v1::GetJobResponse> CoordinatorSession::GetJob(const std::string& tenant, const std::string& job) const {
-  v1::GetJobRequest request;
-  request.set_tenant(tenant);
-  request.set_job(job);
-  return Call<v1::GetJobResponse>(*client_, "MonitorService/GetJob", request,
-                                  absl::StrCat("refused to show job ", job));
+  return Send<v1::GetJobResponse>(*client_, LookAt(tenant, job), nullptr);
+}
+
+absl::StatusOr<v1::GetJobResponse> CoordinatorSession::GetJob(const std::string& tenant, const std::string& job,
+                                                              absl::Duration patience,
+                                                              const std::function<bool()>& interrupted) const {
+  ServiceClient::Request request = LookAt(tenant, job);
+  request.patience = patience;
+  return Send<v1::GetJobResponse>(*client_, request, interrupted);
 }
 
 absl::StatusOr<v1::ListCheckpointsResponse> CoordinatorSession::ListCheckpoints(const std::string& tenant,

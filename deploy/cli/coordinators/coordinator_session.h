@@ -29,6 +29,9 @@ class CoordinatorSession {
   // All pages.
   absl::StatusOr<v1::ListJobsResponse> ListJobs() const;
   absl::StatusOr<v1::GetJobResponse> GetJob(const std::string& tenant, const std::string& job) const;
+  // Waits as CreateJob does.
+  absl::StatusOr<v1::GetJobResponse> GetJob(const std::string& tenant, const std::string& job, absl::Duration patience,
+                                            const std::function<bool()>& interrupted) const;
   // All pages.
   absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const std::string& tenant, const std::string& job) const;
   // With an idempotency key of its own.
@@ -50,8 +53,8 @@ class CoordinatorSession {
   absl::StatusOr<std::vector<v1::Token>> ListTokens(const std::string& tenant) const;
   absl::StatusOr<std::vector<v1::TenantSummary>> ListTenants() const;
 
-  // Waits up to `patience` for a coordinator that is away. `interrupted` is asked about every 100 ms whether to give
-  // up; null: never.
+  // Waits up to `patience` for a coordinator that is away, or has no room and says when to retry. `interrupted` is
+  // asked about every 100 ms whether to give up; null: never.
   //   ABORTED  interrupted
   absl::StatusOr<v1::CreateJobResponse> CreateJob(const v1::CreateJobRequest& request, absl::Duration patience,
                                                   const std::function<bool()>& interrupted) const;

@@ -14,6 +14,8 @@
 namespace farandole::launcher {
 namespace {
 
+// For how long the first look waits for the state of a job that is over.
+constexpr absl::Duration kStatePatience = absl::Seconds(5);
 // In one message; the coordinator takes 1,024, and messages of 16 MiB.
 constexpr int kMostFlights = 64;
 
@@ -58,7 +60,10 @@ absl::StatusOr<JobLink::ExitAnswer> JobReporter::ReportExit(int worker, const Wo
   answer.barred = absl::Milliseconds(static_cast<int64_t>(response->barred_ms()));
   answer.barred_because = response->sentence();
   if (!answer.is_job_over) return answer;
-  const absl::StatusOr<v1::GetJobResponse> job = session_.GetJob("", job_);
+  // Many workers may end, and their reports are made one after the other.
+  const absl::Duration patience = is_state_unknown_ ? absl::ZeroDuration() : kStatePatience;
+  const absl::StatusOr<v1::GetJobResponse> job = session_.GetJob("", job_, patience, nullptr);
+  is_state_unknown_ = !job.ok();
   if (job.ok()) {
     answer.has_job_failed = job->summary().state() == v1::JOB_STATE_FAILED;
     answer.reason = job->summary().reason();

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_DEPLOY_CLI_JOB_REPORTER_H_
 #define FARANDOLE_DEPLOY_CLI_JOB_REPORTER_H_
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ class JobReporter final : public JobLink {
   const std::string job_;
   const int first_index_;
   const bool is_own_;
+  // The last look for the state of a job that is over had no answer.
+  std::atomic<bool> is_state_unknown_{false};
 };
 
 }  // namespace farandole::launcher

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "deploy/cli/coordinators/refusing_coordinator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator_fixture.h"
@@ -126,6 +128,60 @@ TEST_F(JobReporterTest, AnElasticJobEndsOnlyWhereNobodyElseCanCome) {
   presence.may_grow = false;
   EXPECT_FALSE(Ask(presence).may_be_filled);
   EXPECT_EQ(StateOf("train"), "JOB_STATE_FAILED");
+}
+
+// A coordinator whose job has failed.
+class RefusedReportTest : public testing::Test {
+ protected:
+  RefusedReportTest() : reporter_(coordinator_.Session(), "train", 0, false) {
+    coordinator_.job.set_state(v1::JOB_STATE_FAILED);
+    coordinator_.job.set_reason("rank 1 was lost");
+  }
+
+  absl::StatusOr<JobLink::ExitAnswer> Report() { return reporter_.ReportExit(0, WorkerEnd(), "host"); }
+
+  RefusingCoordinator coordinator_;
+  JobReporter reporter_;
+};
+
+TEST_F(RefusedReportTest, AnExitThatIsRefusedForWantOfRoomIsReportedAgainAndTheFailureTold) {
+  coordinator_.report_exit.refusals = 1;
+  coordinator_.get_job.refusals = 1;
+  const absl::StatusOr<JobLink::ExitAnswer> answer = Report();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(coordinator_.report_exit.calls, 2);
+  EXPECT_EQ(coordinator_.get_job.calls, 2);
+  EXPECT_TRUE(answer->is_job_over);
+  EXPECT_EQ(answer->has_job_failed, true);
+  EXPECT_EQ(answer->reason, "rank 1 was lost");
+}
+
+TEST_F(RefusedReportTest, AStateThatARestartHidesIsAskedForAgain) {
+  coordinator_.get_job.refusals = 1;
+  coordinator_.get_job.refusal = {grpc::StatusCode::UNAVAILABLE, "it is draining"};
+  EXPECT_EQ(Report()->has_job_failed, true);
+}
+
+TEST_F(RefusedReportTest, AJobWhoseStateIsNotToBeHadIsNotTakenAsFinished) {
+  coordinator_.get_job.refusals = 2;
+  coordinator_.get_job.refusal = RefusingCoordinator::Full(absl::Seconds(30));
+  for (int ask = 1; ask <= 2; ++ask) {
+    const absl::StatusOr<JobLink::ExitAnswer> answer = Report();
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_TRUE(answer->is_job_over);
+    EXPECT_EQ(answer->has_job_failed, std::nullopt);
+    EXPECT_EQ(coordinator_.get_job.calls, ask);
+  }
+  EXPECT_EQ(Report()->has_job_failed, true);
+  coordinator_.job.set_state(v1::JOB_STATE_FINISHED);
+  EXPECT_EQ(Report()->has_job_failed, false);
+}
+
+TEST_F(RefusedReportTest, AReportThatIsRefusedForGoodIsNotRepeated) {
+  coordinator_.report_exit.refusals = 1;
+  coordinator_.report_exit.refusal = {grpc::StatusCode::PERMISSION_DENIED, "not you"};
+  EXPECT_EQ(Report().status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(coordinator_.report_exit.calls, 1);
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ class FakeLink final : public JobLink {
     ExitAnswer answer;
     is_over_ = is_over_ || !Read("over").empty();
     answer.is_job_over = is_over_ || !Read("ended").empty();
-    answer.has_job_failed = !Read("ended").empty();
+    if (answer.is_job_over && unknowns-- <= 0) answer.has_job_failed = !Read("ended").empty();
     answer.reason = Read("ended");
     return answer;
   }
@@ -106,6 +106,8 @@ class FakeLink final : public JobLink {
 
   // How often the job cannot be ended.
   int refusals = 0;
+  // How often the state of a job that is over cannot be had.
+  int unknowns = 0;
   // How often a vacancy may be filled.
   int hopes = 0;
 
@@ -324,6 +326,32 @@ TEST(ElasticLaunchTest, WhereTheCoordinatorCannotEndTheJobItIsAskedAgain) {
   const std::string said = run.Err(), remark = "the job is not ended: it is restarting\n";
   EXPECT_THAT(said, HasSubstr(remark));
   EXPECT_EQ(said.find(remark), said.rfind(remark)) << "it is said once: " << said;
+}
+
+TEST(ElasticLaunchTest, AFailureThatTheCoordinatorDoesNotTellAtOnceIsAskedForUntilItDoes) {
+  FakeLink link("unknown.");
+  link.unknowns = 4;
+  std::ofstream(link.path("ended")) << "worker 0 was lost";
+  Scenario scenario = Elastic(3, "case $INDEX in 2) exec sleep 1000;; *) exit 3;; esac");
+  scenario.elastic->link = &link;
+  scenario.elastic->look_interval = absl::Milliseconds(10);
+  scenario.limits.after_failure = absl::Milliseconds(10);
+  LaunchedRun run(scenario);
+  EXPECT_EQ(run.Wait(), 3);
+  EXPECT_THAT(run.Err(), HasSubstr("the job has failed: worker 0 was lost; workers that still run have a while"));
+  EXPECT_THAT(run.LeftBehind(), IsEmpty());
+}
+
+TEST(ElasticLaunchTest, WhereTheLastWorkersEndIsAnsweredWithoutTheJobsStateTheRunAwaitsIt) {
+  FakeLink link("unknown_last.");
+  link.unknowns = 2;
+  std::ofstream(link.path("ended")) << "worker 0 was lost";
+  Scenario scenario = Elastic(1, "exit 3");
+  scenario.elastic->link = &link;
+  scenario.elastic->look_interval = absl::Milliseconds(10);
+  LaunchedRun run(scenario);
+  EXPECT_EQ(run.Wait(), 3);
+  EXPECT_THAT(run.Err(), HasSubstr("the job has failed: worker 0 was lost\n"));
 }
 
 TEST(ElasticLaunchTest, WithoutAnyHostTheRunEndsAfterItsLimit) {

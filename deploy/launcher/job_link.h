@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ class JobLink {
   struct ExitAnswer {
     // No worker may be started for the job any more: it has failed, or its program is finishing.
     bool is_job_over = false;
-    bool has_job_failed = false;
+    // nullopt: the job goes on, or its state could not be had. Then the report may be made again.
+    std::optional<bool> has_job_failed;
     // The job's last epoch was without the worker, whose end did not matter to it.
     bool is_outlived = false;
     // Why, for people; "" if the job goes on.

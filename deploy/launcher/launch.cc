@@ -219,14 +219,15 @@ void Launch::Release(const std::string& host) {
 }
 
 void Launch::OnJobOver(int worker, const JobLink::ExitAnswer& answer) {
-  if (answer.has_job_failed && policy_.stop_signal() == 0 && !policy_.is_job_over()) {
+  const bool has_failed = *answer.has_job_failed;
+  if (has_failed && policy_.stop_signal() == 0 && !policy_.is_job_over()) {
     console_.Say(absl::StrCat("the job has failed: ", answer.reason,
                               policy_.all_ended() ? "" : "; workers that still run have a while to end by themselves"));
   }
-  if (answer.is_outlived && !answer.has_job_failed) policy_.Outlive(worker);
-  policy_.JobOver(worker, answer.has_job_failed, Now());
+  if (answer.is_outlived && !has_failed) policy_.Outlive(worker);
+  policy_.JobOver(worker, has_failed, Now());
   // Resume stopped workers so that they see the job end.
-  if (!answer.has_job_failed) SignalWorkers(SIGCONT, true);
+  if (!has_failed) SignalWorkers(SIGCONT, true);
 }
 
 void Launch::OnHopeless(const absl::Status& status) {

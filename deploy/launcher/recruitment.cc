@@ -124,7 +124,7 @@ void Recruitment::OnEnded(int worker, const WorkerEnd& end, const std::string& h
                                                      : Staffing::kKilled;
   const bool is_given_up = staffing_.Ended(worker, how, delegate_->Now());
   if (plan_.link != nullptr) {
-    Report(worker, end, host, hostname);
+    Report({worker, end, host, hostname});
   } else if (!end.failed() && !was_asked) {
     // No other process can say that the program is finishing.
     Close();
@@ -201,24 +201,41 @@ void Recruitment::OnLost(const std::vector<JobLink::LostWorker>& lost) {
   }
 }
 
-void Recruitment::Report(int worker, const WorkerEnd& end, const std::string& host, const std::string& hostname) {
-  calls_->Add([this, worker, end, host, hostname] {
-    const absl::StatusOr<JobLink::ExitAnswer> answer = plan_.link->ReportExit(worker, end, hostname);
-    return [this, worker, host, answer] { OnAnswer(worker, host, answer); };
+void Recruitment::Report(Exit exit) {
+  calls_->Add([this, exit = std::move(exit)] {
+    const absl::StatusOr<JobLink::ExitAnswer> answer = plan_.link->ReportExit(exit.worker, exit.end, exit.hostname);
+    return [this, exit, answer] { OnAnswer(exit, answer); };
   });
 }
 
-void Recruitment::OnAnswer(int worker, const std::string& host, const absl::StatusOr<JobLink::ExitAnswer>& answer) {
+void Recruitment::ReportAgain() {
+  report_at_ = absl::InfiniteDuration();
+  Exit exit = std::move(unsettled_.front());
+  unsettled_.pop_front();
+  Report(std::move(exit));
+}
+
+void Recruitment::OnAnswer(Exit exit, const absl::StatusOr<JobLink::ExitAnswer>& answer) {
+  exit.is_job_over = exit.is_job_over || (answer.ok() && answer->is_job_over);
+  const bool is_settled = answer.ok() ? answer->has_job_failed.has_value() : absl::IsNotFound(answer.status());
+  if (exit.is_job_over && !is_settled) {
+    Close();
+    unsettled_.push_back(std::move(exit));
+    report_at_ = delegate_->Now() + plan_.look_interval;
+    return;
+  }
+  // The coordinator tells the state of the job again: that of the others can be had, too.
+  if (!unsettled_.empty()) report_at_ = delegate_->Now();
   // Without an answer the coordinator finds out by the worker's silence.
   if (!answer.ok()) return;
   if (answer->is_job_over) {
-    if (!answer->has_job_failed) finished_at_ = std::min(finished_at_, delegate_->Now());
+    if (!*answer->has_job_failed) finished_at_ = std::min(finished_at_, delegate_->Now());
     Close();
-    delegate_->OnJobOver(worker, *answer);
+    delegate_->OnJobOver(exit.worker, *answer);
   } else if (answer->barred > absl::ZeroDuration()) {
-    staffing_.Bar(host, delegate_->Now() + answer->barred);
-    delegate_->OnRemark(
-        absl::StrCat("host ", host, " is barred for ", FormatSeconds(answer->barred), ": ", answer->barred_because));
+    staffing_.Bar(exit.host, delegate_->Now() + answer->barred);
+    delegate_->OnRemark(absl::StrCat("host ", exit.host, " is barred for ", FormatSeconds(answer->barred), ": ",
+                                     answer->barred_because));
   }
   GiveUpIfHopeless();
 }
@@ -235,6 +252,7 @@ void Recruitment::Continue() {
   }
   for (const int worker : overdue) Terminate(worker);
   if (calls_ != nullptr && !running_.empty() && look_at_ <= now) Look();
+  if (report_at_ <= now) ReportAgain();
   if (is_closed_) return;
   for (const Staffing::Start& start : staffing_.TakeDue(now)) delegate_->Engage(listed_[start.host]);
   if (!has_started_ && now >= plan_.shortage_limit) {
@@ -253,6 +271,7 @@ absl::Duration Recruitment::deadline() const {
   absl::Duration earliest = staffing_.deadline(delegate_->Now());
   for (const auto& [worker, departure] : departures_) earliest = std::min(earliest, departure.due);
   if (calls_ != nullptr && !running_.empty()) earliest = std::min(earliest, look_at_);
+  earliest = std::min(earliest, report_at_);
   return has_started_ || is_closed_ ? earliest : std::min(earliest, plan_.shortage_limit);
 }
 

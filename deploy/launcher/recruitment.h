@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -62,7 +63,7 @@ class RecruitmentDelegate {
   virtual void OnGivenUp(int worker) = 0;
   // The host is not needed any more; none of its workers runs.
   virtual void Release(const std::string& host) = 0;
-  // The coordinator's word (StopPolicy::JobOver).
+  // The coordinator's word (StopPolicy::JobOver); it says whether the job has failed.
   virtual void OnJobOver(int worker, const JobLink::ExitAnswer& answer) = 0;
   // Nothing can be started.
   virtual void OnHopeless(const absl::Status& status) = 0;
@@ -98,8 +99,8 @@ class Recruitment {
   absl::Duration deadline() const;
   // Some worker was started, none runs, and none is due.
   bool is_deserted() const;
-  // All that was told has been answered.
-  bool is_answered() const { return calls_ == nullptr || calls_->is_idle(); }
+  // All that was told has been answered, and of a job that is over it is known whether it has failed.
+  bool is_answered() const { return calls_ == nullptr || (calls_->is_idle() && unsettled_.empty()); }
 
  private:
   // Of a worker beyond the places that are listed.
@@ -107,6 +108,16 @@ class Recruitment {
     enum Stage { kAsked, kTerminated, kKilled };
     Stage stage = kAsked;
     absl::Duration due;
+  };
+
+  // A worker's end, for the coordinator.
+  struct Exit {
+    int worker = 0;
+    WorkerEnd end;
+    std::string host;
+    std::string hostname;
+    // The coordinator has said before that the job is over.
+    bool is_job_over = false;
   };
 
   void OnHosts(std::vector<HostSlots> hosts);
@@ -118,8 +129,10 @@ class Recruitment {
   // Asks the coordinator for workers that it has lost.
   void Look();
   void OnLost(const std::vector<JobLink::LostWorker>& lost);
-  void Report(int worker, const WorkerEnd& end, const std::string& host, const std::string& hostname);
-  void OnAnswer(int worker, const std::string& host, const absl::StatusOr<JobLink::ExitAnswer>& answer);
+  void Report(Exit exit);
+  // The first one of unsettled_.
+  void ReportAgain();
+  void OnAnswer(Exit exit, const absl::StatusOr<JobLink::ExitAnswer>& answer);
   bool HasWorkers(const std::string& host) const;
   // ", host a," where hosts are named.
   std::string At(const std::string& host) const;
@@ -154,6 +167,10 @@ class Recruitment {
   bool has_hosts_ = false;
   // Nothing is started any more.
   bool is_closed_ = false;
+  // Ends that were answered with a job that is over, where it was not known whether it has failed.
+  std::deque<Exit> unsettled_;
+  // When to report the first of them again.
+  absl::Duration report_at_ = absl::InfiniteDuration();
   // When the program was known to be finishing, or to have finished.
   absl::Duration finished_at_ = absl::InfiniteDuration();
 };

@@ -128,6 +128,7 @@ absl::StatusOr<std::string> ServiceClient::Call(const Request& request, const In
   const absl::Status given_up =
       absl::AbortedError(absl::StrCat("coordinator ", address_, " was given up before it answered"));
   const absl::Time end = SteadyNow() + request.patience;
+  const absl::Time room_end = std::max(end, SteadyNow() + request.room_patience);
   for (Backoff backoff(kFirstPause, kLongestPause);;) {
     std::string answer;
     const grpc::Status status = (*connection)->Attempt(caller, request, interrupted, &answer);
@@ -140,7 +141,8 @@ absl::StatusOr<std::string> ServiceClient::Call(const Request& request, const In
       if (!fault.ok()) return fault;
     }
     const absl::Duration pause = std::max(backoff.Next(), DelayOf(status));
-    if (!(is_silent || AsksToRetry(status)) || SteadyNow() + pause > end) {
+    const absl::Time limit = DelayOf(status) > absl::ZeroDuration() ? room_end : end;
+    if (!(is_silent || AsksToRetry(status)) || SteadyNow() + pause > limit) {
       if (!is_silent) return Explain(caller, request.refusal, status);
       return absl::UnavailableError(
           absl::StrCat("coordinator ", address_, " did not answer within ", absl::FormatDuration(kAttemptLimit)));

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/retry/retry_delay.h"
 #include "base/steady_notification.h"
 #include "base/steady_time.h"
 #include "base/tls/test_authority.h"
@@ -34,7 +35,7 @@ class ScriptedMonitor final : public v1::MonitorService::Service {
     const auto token = metadata.find("authorization");
     authorization = token == metadata.end() ? "" : std::string(token->second.data(), token->second.size());
     if (hangs) released.WaitFor(absl::Minutes(1));
-    if (calls <= refusals) return {grpc::StatusCode::UNAVAILABLE, "it is draining"};
+    if (calls <= refusals) return refusal;
     if (!answer.ok()) return answer;
     response->mutable_summary()->set_job(request->job());
     return grpc::Status::OK;
@@ -42,6 +43,7 @@ class ScriptedMonitor final : public v1::MonitorService::Service {
 
   std::atomic<int> calls{0};
   int refusals = 0;
+  grpc::Status refusal = {grpc::StatusCode::UNAVAILABLE, "it is draining"};
   bool hangs = false;
   grpc::Status answer;
   std::string authorization;
@@ -173,6 +175,24 @@ TEST_F(ServiceClientTest, ACallIsRepeatedAsLongAsPatienceGoes) {
   monitor_.calls = 0;
   const absl::Status status = Open()->Call(Show(), nullptr).status();
   EXPECT_EQ(status, absl::UnavailableError(absl::StrCat("coordinator ", address(), " is unreachable: it is draining")));
+  EXPECT_EQ(monitor_.calls, 1);
+}
+
+TEST_F(ServiceClientTest, ACallMayHavePatienceForWantOfRoomAlone) {
+  const std::string details =
+      ErrorDetailsOf(WithRetryDelay(absl::ResourceExhaustedError("no room"), absl::Milliseconds(1)));
+  monitor_.refusal = {grpc::StatusCode::RESOURCE_EXHAUSTED, "no room", details};
+  monitor_.refusals = 3;
+  ServiceClient::Request request = Show();
+  request.room_patience = absl::Minutes(1);
+  EXPECT_TRUE(Open()->Call(request, nullptr).ok());
+  EXPECT_EQ(monitor_.calls, 4);
+  monitor_.calls = 0;
+  EXPECT_EQ(Open()->Call(Show(), nullptr).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(monitor_.calls, 1);
+  monitor_.calls = 0;
+  monitor_.refusal = {grpc::StatusCode::UNAVAILABLE, "it is draining"};
+  EXPECT_EQ(Open()->Call(request, nullptr).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(monitor_.calls, 1);
 }
 

@@ -9,6 +9,10 @@
 namespace farandole {
 namespace {
 
+// A burst that fills a coordinator is over sooner, as its refusals count on (kRetryWhenFull), and people who wait for a
+// command's answer do not wait long.
+constexpr absl::Duration kRoomPatience = absl::Seconds(5);
+
 std::string NewIdempotencyKey() {
   std::random_device source;
   return absl::StrFormat("%08x%08x%08x%08x", source(), source(), source(), source());
@@ -33,6 +37,7 @@ absl::StatusOr<Response> Call(const ServiceClient& client, const char* method, c
   request.message = message.SerializeAsString();
   request.refusal = std::move(refusal);
   request.awaits_coordinator = awaits_coordinator;
+  request.room_patience = kRoomPatience;
   return Send<Response>(client, request, nullptr);
 }
 
@@ -77,7 +82,9 @@ absl::StatusOr<v1::ListJobsResponse> CoordinatorSession::ListJobs() const {
 }
 
 absl::StatusOr<v1::GetJobResponse> CoordinatorSession::GetJob(const std::string& tenant, const std::string& job) const {
-  return Send<v1::GetJobResponse>(*client_, LookAt(tenant, job), nullptr);
+  ServiceClient::Request request = LookAt(tenant, job);
+  request.room_patience = kRoomPatience;
+  return Send<v1::GetJobResponse>(*client_, request, nullptr);
 }
 
 absl::StatusOr<v1::GetJobResponse> CoordinatorSession::GetJob(const std::string& tenant, const std::string& job,

@@ -19,8 +19,9 @@
 namespace farandole {
 
 // A command's calls to one running coordinator, by the client that the C interface gives to C++ and Python programs;
-// each waits for its answer for at most 10 s. Errors are those of the call in its proto, in a sentence that names the
-// coordinator. The tenant "" is the token's own. Movable.
+// each waits for its answer for at most 10 s. A call is made again for up to 5 s while the coordinator has no room and
+// says when to retry; where it names a longer time, its refusal is told at once. Errors are those of the call in its
+// proto, in a sentence that names the coordinator. The tenant "" is the token's own. Movable.
 class CoordinatorSession {
  public:
   // INVALID_ARGUMENT: the address or the token cannot be one. Nothing is sent yet.

@@ -22,13 +22,17 @@ namespace farandole {
 // and then answers as the test wants. Set it up before the first call.
 class RefusingCoordinator final : public v1::MonitorService::Service, public v1::WorkerService::Service {
  public:
-  // How a method answers: `refusals` times with `refusal`, and then well.
+  // How a method answers: after `served` calls, `refusals` times with `refusal`, and else well.
   struct Script {
+    int served = 0;
     int refusals = 0;
     grpc::Status refusal = Full();
     std::atomic<int> calls{0};
 
-    grpc::Status Next() { return ++calls <= refusals ? refusal : grpc::Status::OK; }
+    grpc::Status Next() {
+      const int call = ++calls;
+      return call > served && call <= served + refusals ? refusal : grpc::Status::OK;
+    }
   };
 
   RefusingCoordinator() {

@@ -3,7 +3,7 @@ launches that wait."""
 
 import pathlib
 import re
-from typing import Callable, List
+from typing import Callable
 
 from browsers import Watched, picture, require_clean, require_pages, sign_in_anew, token_of
 from coordinators import Coordinator
@@ -104,8 +104,7 @@ def see_all(page: Page) -> None:
     require_clean(page)
     go(page, "Tenants")
     tenants = page.get_by_role("table", name="Tenants")
-    names: List[str] = tenants.get_by_role("rowheader").all_inner_texts()
-    assert names == ["default", "others", "team"], names
+    expect(tenants.get_by_role("rowheader")).to_have_text(["default", "others", "team"])
     expect(tenants.get_by_role("row").filter(has_text="team")).to_contain_text("1 for 1 workers")
     require_clean(page)
     page.keyboard.press("/")

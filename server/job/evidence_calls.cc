@@ -81,7 +81,7 @@ void LimitEvidence(size_t most, const std::string& why, v1::DiagnoseResponse* an
       }
       rank.clear_evidence();
       rank.set_silence(
-          absl::StrCat("left out: ", why, " of evidence is kept, first that of the ranks that others wait ", "for"));
+          absl::StrCat("left out: ", why, " of evidence is kept, first that of the ranks that others wait for"));
     }
   }
 }

@@ -20,9 +20,9 @@ absl::StatusOr<int> FindFirstIndex(const CoordinatorSession& session, const std:
   const absl::StatusOr<v1::GetJobResponse> found = session.GetJob("", job, patience, interrupted);
   if (absl::IsNotFound(found.status())) return 0;
   if (!found.ok()) {
-    return absl::Status(found.status().code(),
-                        absl::StrCat("it is not known whether job '", job, "' runs already, so its new workers cannot ",
-                                     "be numbered: ", found.status().message()));
+    return absl::Status(found.status().code(), absl::StrCat("it is not known whether job '", job,
+                                                            "' runs already, so its new workers cannot be numbered: ",
+                                                            found.status().message()));
   }
   if (!IsActive(found->summary().state())) return 0;
   std::random_device source;

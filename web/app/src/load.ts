@@ -9,7 +9,8 @@ export interface Loaded<T> {
   readonly problem: Refusal | undefined;
 }
 
-// What there is to show. Status 0: the coordinator is away; any other problem says that the value is no more.
+// Gives the value that a view may show. With status 0 the coordinator is away, and the last answer stays; any other
+// problem says that the value is gone.
 export function valueOf<T>({ value, problem }: Loaded<T>): T | undefined {
   return problem === undefined || problem.status === 0 ? value : undefined;
 }

@@ -144,10 +144,10 @@ else:
     raise AssertionError("no KeyError")
 try:
     horovod.run(sys.exit, (7,), np=1)
-except SystemExit as error:
-    assert error.code == 7
+except RuntimeError as error:  # Its SystemExit would end this program without a word.
+    assert str(error) == "rank 0 of run() has failed: SystemExit: 7", error
 else:
-    raise AssertionError("no SystemExit")
+    raise AssertionError("no RuntimeError")
 for wrong in ({"hosts": "a:1", "hostfile": "b"}, {"use_gloo": True, "use_mpi": True}):
     try:
         horovod.run(sys.exit, **wrong)

@@ -227,7 +227,7 @@ TEST_F(SpanExporterTest, ACollectorThatHangsDelaysTheEndForAShortTimeOnly) {
   collector.Await(0);
   const absl::Time begun = SteadyNow();
   exporter->Stop();
-  EXPECT_LT(SteadyNow() - begun, absl::Seconds(1));
+  EXPECT_LT(SteadyNow() - begun, absl::Seconds(5)) << "one attempt takes 10 s";
   EXPECT_EQ(Count("dropped"), "1");
 }
 

@@ -39,11 +39,11 @@ BufferPool::Lease::~Lease() {
 BufferPool::Lease BufferPool::Take(size_t bytes) {
   if (bytes == 0) return Lease();
   const size_t capacity = CapacityFor(bytes);
-  for (Block& block : kept_) {
-    if (block.capacity != capacity) continue;
-    Block found = std::move(block);
-    block = std::move(kept_.back());
-    kept_.pop_back();
+  // From the newest on: its bytes are the likeliest to be in a cache.
+  for (size_t i = kept_.size(); i-- > 0;) {
+    if (kept_[i].capacity != capacity) continue;
+    Block found = std::move(kept_[i]);
+    kept_.erase(kept_.begin() + static_cast<ptrdiff_t>(i));
     kept_bytes_ -= capacity;
     return Lease(this, std::move(found));
   }
@@ -54,9 +54,12 @@ BufferPool::Lease BufferPool::Take(size_t bytes) {
 }
 
 void BufferPool::Return(Block block) {
-  if (kept_bytes_ + block.capacity > most_kept_bytes_) return;
+  if (block.capacity > most_kept_bytes_) return;
   kept_bytes_ += block.capacity;
   kept_.push_back(std::move(block));
+  size_t dropped = 0;
+  while (kept_bytes_ > most_kept_bytes_) kept_bytes_ -= kept_[dropped++].capacity;
+  kept_.erase(kept_.begin(), kept_.begin() + static_cast<ptrdiff_t>(dropped));
 }
 
 }  // namespace farandole

@@ -38,7 +38,7 @@ class BufferPool {
     Block block_;
   };
 
-  // Keeps at most `most_kept_bytes` that are not leased, and frees the rest.
+  // Keeps at most `most_kept_bytes` that are not leased, and frees first what came back longest ago.
   explicit BufferPool(size_t most_kept_bytes) : most_kept_bytes_(most_kept_bytes) {}
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
@@ -53,6 +53,7 @@ class BufferPool {
 
   const size_t most_kept_bytes_;
   size_t kept_bytes_ = 0;
+  // In the order in which they came back.
   std::vector<Block> kept_;
 };
 

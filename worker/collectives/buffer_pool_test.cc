@@ -41,6 +41,29 @@ TEST(BufferPoolTest, NoMoreIsKeptThanStated) {
   EXPECT_EQ(pool.kept_bytes(), 8192u);
 }
 
+TEST(BufferPoolTest, BuffersOfSizesThatAreOverMakeRoom) {
+  BufferPool pool(32768);
+  {
+    const BufferPool::Lease first = pool.Take(16384);
+    const BufferPool::Lease second = pool.Take(16384);
+  }
+  // The model has changed: its batches are smaller now.
+  const char* small = nullptr;
+  {
+    const BufferPool::Lease lease = pool.Take(8192);
+    small = lease.data();
+  }
+  EXPECT_EQ(pool.kept_bytes(), 16384u + 8192u);
+  EXPECT_EQ(pool.Take(8192).data(), small);
+}
+
+TEST(BufferPoolTest, WhatIsLargerThanTheBoundDropsNothing) {
+  BufferPool pool(8192);
+  pool.Take(8192);
+  pool.Take(16384);
+  EXPECT_EQ(pool.kept_bytes(), 8192u);
+}
+
 TEST(BufferPoolTest, AMovedLeaseComesBackOnce) {
   BufferPool pool(1 << 20);
   {

@@ -163,6 +163,8 @@ void GroupCommitStore::Run() {
     if (!failure_.ok() && (came_none || !held_.empty())) Recover().IgnoreError();
     if (!is_patient_) GiveUp();
     ReadSome();
+    // The last try to recover may have made acquisitions durable.
+    is_over = is_over && reads_.empty();
     ShowTrouble();
   }
 }

@@ -444,5 +444,25 @@ TEST_F(FullDiskTest, AStoreThatEndsKeepsNobodyWaiting) {
   EXPECT_EQ(AwaitEnded(3).size(), 3u);
 }
 
+TEST_F(FullDiskTest, AStoreThatEndsReadsWhatItsLastTryMadeDurable) {
+  Fill();
+  // More than it reads at a time.
+  for (int i = 3; i < 8; ++i) {
+    store_->AcquireRows("t/a", {}, {"row"}, [this, i](const absl::StatusOr<AcquiredRows>& acquired) {
+      const absl::MutexLock lock(&mutex_);
+      ended_.emplace_back(i, acquired.status());
+      EXPECT_TRUE(!acquired.ok() || acquired->rows.size() == 3) << acquired->rows.size();
+    });
+  }
+  AwaitTrouble();
+  // In their turn behind those, so that all are held.
+  EXPECT_EQ(AcquireNow(*store_, "t/b").status().code(), absl::StatusCode::kUnavailable);
+  full_.reset();
+  store_.reset();
+  const auto ended = AwaitEnded(0);
+  EXPECT_EQ(ended.size(), 8u);
+  for (const auto& [i, status] : ended) EXPECT_TRUE(status.ok()) << i << ": " << status;
+}
+
 }  // namespace
 }  // namespace farandole

@@ -58,6 +58,12 @@ void RunningEpoch::AwaitReturn(const v1::JobRecord& record, absl::Time now) {
     roster_->Leave(rank);
     groups_.Leave(roster_->Describe(rank), &none);
   }
+  // They had left to join again, and died. Nobody else is lost while its epoch runs.
+  for (const uint32_t rank : record.lost()) {
+    roster_->Leave(rank, true);
+    roster_->MarkLost(rank, "before the coordinator was restarted");
+    groups_.Leave(roster_->Describe(rank), &none);
+  }
   reattachment_ = std::make_unique<Reattachment>(roster_->Staying(), now + options_.reattach_window,
                                                  negotiation_.max_slots() + options_.max_groups, options_.bytes);
 }

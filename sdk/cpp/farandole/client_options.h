@@ -90,7 +90,8 @@ struct Options {
   // Without TLS: users of this host, besides root and this program's own, whose programs may have the coordinator's
   // port. Names or numbers with commas between them, "*" for anyone; "": farandole.
   std::string coordinator_users;
-  // For how long a call is made again while the coordinator is away; 0: one attempt, which waits 10 s for its answer.
+  // For how long a call is made again while the coordinator is away, or has no room and says when to retry; 0: one
+  // attempt, which waits 10 s for its answer.
   std::chrono::milliseconds patience{10'000};
   // How often a Watch asks.
   std::chrono::milliseconds watch_interval{1'000};

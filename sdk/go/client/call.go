@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -31,9 +32,9 @@ const (
 // method is a call of a generated stub.
 type method[Request, Response any] func(ctx context.Context, request *Request, options ...grpc.CallOption) (*Response, error)
 
-// call calls until the coordinator answers, patience is over or the context ends. Every call of the services may be
-// repeated: reads change nothing, and changes carry an idempotency key. refusal says what a coordinator did that answered
-// with an error: "refused to show job mnist".
+// call calls until the coordinator answers, patience is over or the context ends. A coordinator that has no room says when
+// to retry, and is called then. Every call of the services may be repeated: reads change nothing, and changes carry an
+// idempotency key. refusal says what a coordinator did that answered with an error: "refused to show job mnist".
 func call[Request, Response any](ctx context.Context, c *Client, patience time.Duration, do method[Request, Response], request *Request, refusal string) (*Response, error) {
 	deadline := time.Now().Add(patience)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -52,17 +53,28 @@ func call[Request, Response any](ctx context.Context, c *Client, patience time.D
 			if fault := c.tlsFault(ctx, told); fault != nil {
 				return nil, fault
 			}
-		} else if told.Code() != codes.DeadlineExceeded {
-			return nil, c.explain(told, refusal)
 		}
-		if time.Now().Add(pause).After(deadline) {
+		delay := retryDelay(told)
+		mayRetry := delay > 0 || told.Code() == codes.Unavailable || told.Code() == codes.DeadlineExceeded
+		wait := max(pause, delay)
+		if !mayRetry || time.Now().Add(wait).After(deadline) {
 			return nil, c.explain(told, refusal)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(wait):
 		}
 	}
+}
+
+// retryDelay gives after what time the refusal says that the same call may succeed; 0: it does not say that.
+func retryDelay(told *status.Status) time.Duration {
+	for _, detail := range told.Details() {
+		if info, isRetry := detail.(*errdetails.RetryInfo); isRetry {
+			return info.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
 }
 
 func attempt[Request, Response any](ctx context.Context, c *Client, do method[Request, Response], request *Request) (*Response, error) {

@@ -34,8 +34,8 @@ type Options struct {
 	// CoordinatorUsers are, without TLS, users of this host, besides root and the program's own, whose programs may have
 	// the coordinator's port: names or numbers with commas between them, "*" for anyone, "" for farandole.
 	CoordinatorUsers string
-	// Patience is for how long a call tries again while the coordinator is away: 10 s if it is 0, and not at all if it is
-	// negative. The call's context ends it earlier.
+	// Patience is for how long a call tries again while the coordinator is away, or has no room and says when to retry: 10 s
+	// if it is 0, and not at all if it is negative. The call's context ends it earlier.
 	Patience time.Duration
 	// WatchInterval is how often a Watch asks the coordinator: 1 s if it is 0.
 	WatchInterval time.Duration

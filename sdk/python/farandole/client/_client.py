@@ -63,9 +63,10 @@ class Client:
 
         `address` is HOST:PORT. `token`: a source, or a token that never changes. Without `tls` the
         coordinator is on this host: elsewhere the token would travel in the clear. `patience`: for how many seconds a
-        call is made again while the coordinator is away; an attempt waits 10 s for its answer. `coordinator_users`,
-        without `tls`: users of this host, besides root and the program's own, whose programs may have the coordinator's
-        port; names or numbers with commas between them, "*" for anyone, "" for farandole.
+        call is made again while the coordinator is away, or has no room and says when to retry; an attempt waits 10 s
+        for its answer. `coordinator_users`, without `tls`: users of this host, besides root and the program's own, whose
+        programs may have the coordinator's port; names or numbers with commas between them, "*" for anyone, "" for
+        farandole.
 
         InvalidRequest, LookupError, PermissionError: the address or a file cannot be used.
         """

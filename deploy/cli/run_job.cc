@@ -11,6 +11,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <random>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -29,7 +30,6 @@
 #include "base/usable_cores.h"
 #include "deploy/cli/coordinators/coordinator_session.h"
 #include "deploy/cli/coordinators/coordinator_source.h"
-#include "deploy/cli/coordinators/first_index.h"
 #include "deploy/cli/coordinators/own_coordinator.h"
 #include "deploy/cli/coordinators/run_claim.h"
 #include "deploy/cli/job_reporter.h"
@@ -57,6 +57,9 @@ constexpr absl::Duration kCoordinatorPatience = absl::Minutes(10);
 constexpr absl::Duration kUntold = absl::Seconds(2);
 // Longer than a coordinator holds its answer to a launch that waits (kHold of run_claim.cc).
 constexpr absl::Duration kSilentInQueue = absl::Seconds(7);
+// A launch starts at most so many workers; so many ranges fit an int32.
+constexpr int kIndexRange = 65536;
+constexpr int kIndexRanges = 32767;
 
 void Say(const RunOptions& options, absl::string_view sentence) {
   std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(sentence.size()), sentence.data());
@@ -356,20 +359,19 @@ absl::StatusOr<std::unique_ptr<RunClaim>> Claim(const RunOptions& options, const
   return claim;
 }
 
-// The settings of an elastic launch's workers, if it is one. Its own coordinator has no other launch's workers.
-absl::Status MakeElastic(const RunOptions& options, const CoordinatorSession& session, bool is_own,
-                         EarlySignals* signals, WorkerSettings* settings) {
-  if (!options.is_elastic()) return absl::OkStatus();
+// The launch index of worker 0. Launch indices are never given twice in a job: a launch that takes part in another's
+// run, or may do so, takes a range of its own, at random.
+int FindFirstIndex(const RunClaim* claim) {
+  if (claim != nullptr && claim->is_own()) return 0;
+  std::random_device source;
+  return kIndexRange * std::uniform_int_distribution<int>(1, kIndexRanges - 1)(source);
+}
+
+// The settings of an elastic launch's workers, if it is one. `claim` as Claim returns it.
+void MakeElastic(const RunOptions& options, const RunClaim* claim, WorkerSettings* settings) {
+  if (!options.is_elastic()) return;
   settings->inherited = OverlayVariables(settings->inherited, MakeElasticSettings(options).Variables());
-  if (is_own) return absl::OkStatus();
-  const absl::Duration patience = PatienceOf(options);
-  ClaimWords words(options, settings->coordinator, settings->job, patience);
-  const absl::StatusOr<int> first = FindFirstIndex(session, settings->job, patience, [&] {
-    words.SayIfSilent();
-    return signals->HasEnd();
-  });
-  if (first.ok()) settings->first_index = *first;
-  return first.status();
+  settings->first_index = FindFirstIndex(claim);
 }
 
 Progress ProgressOf(const std::string& name) {
@@ -413,9 +415,7 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
       Claim(options, environment, directory, &signals, own.get(), &settings);
   if (signals.HasEnd()) return 128 + signals.end();
   if (!claim.ok()) return Refuse(options, claim.status());
-  const absl::Status elastic = MakeElastic(options, *session, own != nullptr, &signals, &settings);
-  if (signals.HasEnd()) return 128 + signals.end();
-  if (!elastic.ok()) return Refuse(options, elastic);
+  MakeElastic(options, claim->get(), &settings);
   JobReporter reporter(*std::move(session), settings.job, settings.first_index, own != nullptr);
   LaunchPlan plan;
   plan.program = options.program;

@@ -51,6 +51,19 @@ def test_a_second_launch_of_a_name_is_told_who_runs_it_since_when(start: Start, 
     start(*RUN, *options, "echo", "started").require_end(0)
 
 
+def test_elastic_launches_of_one_job_number_their_workers_apart(start: Start, serve: Serve, gate: Gate) -> None:
+    options = serve().options("--job", "shared", "--min-np", "1", "--max-np", "2")
+    first = start(*RUN, *options, "sh", "-c", f"echo index $FARANDOLE_LAUNCH_INDEX; head -c 1 <{gate}")
+    assert first.expect(r"\[0\] index (\d+)").group(1) == "0"
+    # None of the first one's workers has joined; the job does not form yet.
+    second = start(*RUN, *options, "--attach", "sh", "-c", "echo index $FARANDOLE_LAUNCH_INDEX")
+    index = int(second.expect(r"\[0\] index (\d+)").group(1))
+    assert index > 0 and index % 65536 == 0, index
+    second.require_end(0)
+    gate.let_through(1)
+    first.require_end(0)
+
+
 def test_the_launch_of_workers_that_run_is_known_after_a_restart(
     job: Callable[..., Program], start: Start, serve: Serve, tmp_path: pathlib.Path
 ) -> None:

@@ -30,6 +30,8 @@ class RunClaim {
   RunClaim(const RunClaim&) = delete;
   RunClaim& operator=(const RunClaim&) = delete;
 
+  // The launch has the name itself; it does not take part in another's run.
+  bool is_own() const { return is_own_; }
   // The credential of the run, for its workers.
   const std::string& token() const { return token_; }
 
@@ -40,7 +42,6 @@ class RunClaim {
 
   const CoordinatorSession session_;
   v1::CreateJobRequest request_;
-  // The launch has the name itself; it does not take part in another's run.
   const bool is_own_;
   const std::string token_;
   SteadyNotification over_;

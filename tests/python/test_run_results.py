@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import sys
+import threading
 from typing import Any, List, Sequence
 
 import farandole
@@ -12,22 +13,29 @@ from farandole import runner
 from farandole._run_exchange import Ended, Result
 
 
-def returns(leaver: int, way: str) -> str:
+def returns(leaver: int, mark: str = "") -> str:
+    """One rank exits: with a mark by os._exit(), when the other one has ended."""
     import farandole.numpy as hvd
 
     hvd.init()
-    if hvd.rank() == leaver:
-        if way == "os._exit":
-            os._exit(0)
+    other = pathlib.Path(mark)
+    if hvd.rank() != leaver:
+        if mark:
+            other.with_suffix(".new").write_text(str(os.getpid()), encoding="ascii")
+            other.with_suffix(".new").rename(other)
+        return f"of rank {hvd.rank()}"
+    if not mark:
         sys.exit(0)
-    return f"of rank {hvd.rank()}"
+    while not other.exists() or os.path.exists(f"/proc/{other.read_text(encoding='ascii')}"):
+        threading.Event().wait(0.01)
+    os._exit(0)
 
 
 @pytest.mark.parametrize(("leaver", "bounds"), [(0, {}), (1, {}), (1, {"min_np": 2})])
 def test_a_rank_that_exits_with_0_has_none_in_its_place(leaver: int, bounds: Any) -> None:
     wanted: List[Any] = ["of rank 0", "of rank 1"]
     wanted[leaver] = None
-    assert farandole.run(returns, (leaver, "sys.exit"), np=2, **bounds) == wanted
+    assert farandole.run(returns, (leaver,), np=2, **bounds) == wanted
 
 
 def test_an_exit_of_a_worker_is_an_error_in_the_driver_and_not_its_exit() -> None:
@@ -37,14 +45,14 @@ def test_an_exit_of_a_worker_is_an_error_in_the_driver_and_not_its_exit() -> Non
 
 
 @pytest.mark.parametrize("bounds", [{}, {"min_np": 2}])
-def test_a_rank_that_ends_without_a_word_is_named(bounds: Any) -> None:
+def test_a_rank_that_ends_without_a_word_is_named(bounds: Any, tmp_path: pathlib.Path) -> None:
     with pytest.raises(RuntimeError, match=r"rank 0 .*without a result"):
-        farandole.run(returns, (0, "os._exit"), np=2, **bounds)
+        farandole.run(returns, (0, str(tmp_path / "mark")), np=2, **bounds)
 
 
 def test_an_elastic_job_has_the_results_of_its_last_epoch() -> None:
-    assert farandole.run(returns, (-1, ""), np=2, min_np=1) == ["of rank 0"]
-    assert farandole.run(returns, (-1, ""), np=2, max_np=2) == ["of rank 0", "of rank 1"]
+    assert farandole.run(returns, (-1,), np=2, min_np=1) == ["of rank 0"]
+    assert farandole.run(returns, (-1,), np=2, max_np=2) == ["of rank 0", "of rank 1"]
 
 
 def goes_on_after_a_loss(mark: str, shuts_down: bool) -> str:

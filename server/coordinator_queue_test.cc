@@ -189,7 +189,10 @@ TEST_F(CoordinatorQueueTest, AnEndedLaunchGivesItsPlaceUpAndItsLauncherIsTold) {
   // Its launcher gives it up itself.
   v1::CreateJobRequest release = LaunchOf("third", 1);
   release.set_release(true);
-  EXPECT_TRUE(Team().CreateJob(release).ok());
+  release.mutable_launch()->set_since_unix_ms(absl::ToUnixMillis(absl::Now() + absl::Hours(24)));
+  const absl::StatusOr<v1::CreateJobResponse> released = Team().CreateJob(release);
+  ASSERT_TRUE(released.ok()) << released.status();
+  EXPECT_EQ(released->token(), "") << "it would be good until then, for whatever run";
   EXPECT_THAT(Listed(), IsEmpty());
   EXPECT_EQ(Team().GetJob("third").status().code(), absl::StatusCode::kNotFound);
 }

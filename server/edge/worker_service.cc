@@ -39,14 +39,15 @@ grpc::ServerUnaryReactor* WorkerService::CreateJob(grpc::CallbackServerContext* 
   if (absl::Status draining = router_->CheckNotDraining(); key.ok() && !draining.ok()) key = draining;
   if (!key.ok()) return CallRouter::Answer(context, key.status());
   UnaryAnswer* const reactor = UnaryAnswer::Start(context);
-  const auto finish = [this, reactor, response, key = *key, id = access->token_id, nonce = request->launch().nonce()](
-                          const absl::Status& status, ReplyMessage message) {
+  const auto finish = [this, reactor, request, response, key = *key, id = access->token_id](const absl::Status& status,
+                                                                                            ReplyMessage message) {
     if (auto* created = std::get_if<v1::CreateJobResponse>(&message)) {
       response->Swap(created);
-      // A launch that waits starts no worker.
-      if (!response->has_queue()) response->set_token(router_->tenants().CredentialOf(key, response->launch(), id));
+      // A launch that waits or is over starts no worker. The coordinator signs nothing that a caller says of itself.
+      if (!response->has_queue() && !request->release())
+        response->set_token(router_->tenants().CredentialOf(key, response->launch(), id));
       // Another's launch is not this caller's to renew.
-      if (response->launch().nonce() != nonce && response->launch().token_id() != id)
+      if (response->launch().nonce() != request->launch().nonce() && response->launch().token_id() != id)
         response->mutable_launch()->clear_nonce();
     }
     reactor->End(status);

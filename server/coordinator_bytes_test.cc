@@ -11,9 +11,11 @@
 #include "base/steady_time.h"
 #include "farandole/v1/monitor.pb.h"
 #include "farandole/v1/store.pb.h"
+#include "farandole/v1/worker.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator_fixture.h"
+#include "server/edge/messages/message_weight.h"
 #include "server/store/rocksdb_store.h"
 #include "server/store/store.h"
 #include "server/store/store_wait.h"
@@ -23,6 +25,29 @@ namespace farandole {
 namespace {
 
 using ::testing::HasSubstr;
+
+// A stream with one message.
+class OpenStream {
+ public:
+  OpenStream(const TestClient& client, const v1::WorkerMessage& first)
+      : stub_(v1::WorkerService::NewStub(client.channel())) {
+    client.Prepare(&context_);
+    stream_ = stub_->Attach(&context_);
+    stream_->Write(first);
+  }
+  // Waits for it.
+  grpc::Status End() {
+    v1::CoordinatorMessage answer;
+    while (stream_->Read(&answer)) {
+    }
+    return stream_->Finish();
+  }
+
+ private:
+  const std::unique_ptr<v1::WorkerService::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::CoordinatorMessage>> stream_;
+};
 
 class CoordinatorBytesTest : public CoordinatorFixture {
  protected:
@@ -229,11 +254,51 @@ TEST_F(CoordinatorBytesTest, CallsWithLargeMessagesAreRefusedByTheirHeadersUntil
   EXPECT_GE(sent, 4);
   EXPECT_LT(sent, 8);
   EXPECT_THAT(std::string(last.message()),
-              HasSubstr("tenant greedy has sent messages of calls faster than 0.25 MiB in a second"));
+              HasSubstr("tenant greedy has sent large messages faster than 0.25 MiB in a second"));
   EXPECT_FALSE(ClientOf(greedy).GetJob("train").ok()) << "whatever it asks";
   AgreeOn("known", workers);
   EXPECT_TRUE(Client().GetJob("train", "greedy").ok()) << "root may look into it";
   EXPECT_TRUE(ClientOf(quiet).ListJobs().ok());
+}
+
+TEST_F(CoordinatorBytesTest, AMessageOfTooManyPartsIsNotRead) {
+  Start();
+  TestClient launcher = ClientOf(MakeTenant("greedy"));
+  v1::ReportFlightRequest report;
+  report.set_job("train");
+  for (int64_t i = 0; i <= kMostParts; ++i) report.add_flights();
+  const absl::Status refused = launcher.ReportFlight(report).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("a message ReportFlightRequest of "));
+  v1::WorkerMessage hello;
+  for (int64_t i = 0; i <= kMostParts; ++i) hello.mutable_hello()->add_slots();
+  OpenStream stream(launcher, hello);
+  EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(CoordinatorBytesTest, LargeHellosWaitUntilThoseBeforeThemArePaidFor) {
+  options_.bytes.tenant_rate = 256 << 10;
+  Start();
+  const std::string greedy = MakeTenant("greedy");
+  TestClient launcher = ClientOf(greedy);
+  const auto workers = Train("train", 1, greedy);
+  AgreeOn("known", workers);
+  v1::WorkerMessage hello;
+  hello.mutable_hello()->set_job("train");
+  // 16 MiB in memory, and the burst is 8.
+  for (int i = 0; i < 100'000; ++i) hello.mutable_hello()->add_slots();
+  EXPECT_EQ(OpenStream(launcher, hello).End().error_code(), grpc::StatusCode::FAILED_PRECONDITION)
+      << "it was read: its proof is wrong";
+  const absl::Time begun = SteadyNow();
+  OpenStream waiting(launcher, hello);
+  // Meanwhile whoever sends little is heard, of that tenant too.
+  EXPECT_EQ(Exchange(*workers[0], 20).first, 20);
+  v1::WorkerMessage small;
+  small.mutable_hello()->set_job("train");
+  EXPECT_EQ(OpenStream(launcher, small).End().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_LT(SteadyNow() - begun, absl::Seconds(8));
+  EXPECT_EQ(waiting.End().error_code(), grpc::StatusCode::CANCELLED) << "as who says nothing for 10 s";
+  EXPECT_GT(SteadyNow() - begun, absl::Seconds(8));
 }
 
 TEST_F(CoordinatorBytesTest, ALookCostsAsMuchAsItsAnswerIsLong) {

@@ -45,7 +45,7 @@ class AuditLog {
   static constexpr absl::Duration kFailurePause = absl::Minutes(1);
   // So many changes of a caller other than root may come at once, and one more each kChangePause in the long run; of
   // all callers of a tenant together, those with a role of the cluster aside, four times as many. Each line is synced
-  // on a thread that others' calls need, too, and those of a tenant's bound take some 140 MiB in a day. A call that
+  // before the next one, and those of a tenant's bound take some 140 MiB in a day. A call that
   // ends a good token counts for its caller only, once in kChangePause for each target, so that no holder of a leaked
   // one can keep it out.
   static constexpr double kMostChanges = 500;

@@ -60,9 +60,9 @@ std::shared_ptr<Pace> ByteLedger::PaceOf(const std::string& tenant) {
   return PaceLocked(&tenants_[tenant].pace);
 }
 
-std::shared_ptr<Pace> ByteLedger::LargeCallsOf(const std::string& tenant) {
+std::shared_ptr<Pace> ByteLedger::LargeMessagesOf(const std::string& tenant) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return PaceLocked(&tenants_[tenant].large_calls);
+  return PaceLocked(&tenants_[tenant].large_messages);
 }
 
 std::shared_ptr<Pace> ByteLedger::LooksOf(const std::string& tenant) {

@@ -37,8 +37,10 @@ inline constexpr int64_t kPaceBurstSeconds = 32;
 inline constexpr int64_t kPaceReserveBytes = 256 << 10;
 // Each message and each call costs so much more than its bytes.
 inline constexpr int64_t kPaceMessageBytes = 4 << 10;
-// The message of a call that is larger in memory is paid for by its bytes.
+// The message of a call that is larger in memory is read when its tenant has paid for those before it.
 inline constexpr int64_t kLargeCallBytes = 64 << 10;
+// And that of a stream. A large job's heartbeats are smaller, so that no sign of life waits.
+inline constexpr int64_t kLargeStreamedBytes = 1 << 20;
 
 // The bytes that the coordinator holds on behalf of each tenant and job (decision 30). Accounts are made when they are
 // asked for first. Those of tenants stay, since their number has a bound; those of jobs go with their last charge.
@@ -56,9 +58,10 @@ class ByteLedger {
 
   // How fast the tenant's messages are read: those of streams, and its calls.
   std::shared_ptr<Pace> PaceOf(const std::string& tenant);
-  // How fast messages of calls may come that are larger than kLargeCallBytes: at the same rate. It has a bucket of its
-  // own, so that workers' calls are not refused for what their streams send.
-  std::shared_ptr<Pace> LargeCallsOf(const std::string& tenant);
+  // How fast messages may come that are larger than kLargeCallBytes, or on streams than kLargeStreamedBytes: at the
+  // same rate. It has a bucket of its own, so that workers' calls are not refused for the many small messages of
+  // streams.
+  std::shared_ptr<Pace> LargeMessagesOf(const std::string& tenant);
 
   // How fast the tenant is answered where it looks: at the same rate. It has a bucket of its own, so that no reader
   // slows what workers send.
@@ -84,7 +87,7 @@ class ByteLedger {
   struct OfTenant {
     std::shared_ptr<ByteAccount> account;
     std::shared_ptr<Pace> pace;
-    std::shared_ptr<Pace> large_calls;
+    std::shared_ptr<Pace> large_messages;
     std::shared_ptr<Pace> looks;
     std::shared_ptr<Pace> reads;
   };

@@ -7,37 +7,29 @@
 #include "server/admin/answer_ledger.h"
 #include "server/admin/tenant_registrar.h"
 #include "server/edge/call_router.h"
+#include "server/edge/raw_service.h"
 #include "server/registry/job_registry.h"
 
 namespace farandole {
 
 // proto/farandole/v1/admin.proto over gRPC. Owned by the coordinator; borrows objects that outlive it.
-class AdminService : public v1::AdminService::CallbackService {
+class AdminService : public RawService<v1::AdminService> {
  public:
-  AdminService(CallRouter* router, AnswerLedger* ledger, TenantRegistrar* registrar, const JobRegistry* jobs)
-      : router_(router), ledger_(ledger), registrar_(registrar), jobs_(jobs) {}
-
-  grpc::ServerUnaryReactor* AbortJob(grpc::CallbackServerContext* context, const v1::AbortJobRequest* request,
-                                     v1::AbortJobResponse* response) override;
-  grpc::ServerUnaryReactor* DeleteJob(grpc::CallbackServerContext* context, const v1::DeleteJobRequest* request,
-                                      v1::DeleteJobResponse* response) override;
-  grpc::ServerUnaryReactor* DeleteCheckpoint(grpc::CallbackServerContext* context,
-                                             const v1::DeleteCheckpointRequest* request,
-                                             v1::DeleteCheckpointResponse* response) override;
-  grpc::ServerUnaryReactor* DrainWorkers(grpc::CallbackServerContext* context, const v1::DrainWorkersRequest* request,
-                                         v1::DrainWorkersResponse* response) override;
-  grpc::ServerUnaryReactor* RecordTimeline(grpc::CallbackServerContext* context,
-                                           const v1::RecordTimelineRequest* request,
-                                           v1::RecordTimelineResponse* response) override;
-  grpc::ServerUnaryReactor* RequestCheckpoint(grpc::CallbackServerContext* context,
-                                              const v1::RequestCheckpointRequest* request,
-                                              v1::RequestCheckpointResponse* response) override;
-  grpc::ServerUnaryReactor* SetQuota(grpc::CallbackServerContext* context, const v1::SetQuotaRequest* request,
-                                     v1::SetQuotaResponse* response) override;
-  grpc::ServerUnaryReactor* CreateTenant(grpc::CallbackServerContext* context, const v1::CreateTenantRequest* request,
-                                         v1::CreateTenantResponse* response) override;
+  AdminService(CallRouter* router, AnswerLedger* ledger, TenantRegistrar* registrar, const JobRegistry* jobs);
 
  private:
+  void OnAbortJob(UnaryCall* call, const v1::AbortJobRequest* request, v1::AbortJobResponse* response);
+  void OnDeleteJob(UnaryCall* call, const v1::DeleteJobRequest* request, v1::DeleteJobResponse* response);
+  void OnDeleteCheckpoint(UnaryCall* call, const v1::DeleteCheckpointRequest* request,
+                          v1::DeleteCheckpointResponse* response);
+  void OnDrainWorkers(UnaryCall* call, const v1::DrainWorkersRequest* request, v1::DrainWorkersResponse* response);
+  void OnRecordTimeline(UnaryCall* call, const v1::RecordTimelineRequest* request,
+                        v1::RecordTimelineResponse* response);
+  void OnRequestCheckpoint(UnaryCall* call, const v1::RequestCheckpointRequest* request,
+                           v1::RequestCheckpointResponse* response);
+  void OnSetQuota(UnaryCall* call, const v1::SetQuotaRequest* request, v1::SetQuotaResponse* response);
+  void OnCreateTenant(UnaryCall* call, const v1::CreateTenantRequest* request, v1::CreateTenantResponse* response);
+
   // Of a call about a job: the caller, the method, and the job.
   struct Caller {
     Access access;
@@ -49,13 +41,11 @@ class AdminService : public v1::AdminService::CallbackService {
   // Gives the job the event of a call whose idempotency key is new, and keeps its answer; answers a repeated call as
   // the first one.
   template <typename Request, typename Response, typename MakeEvent>
-  grpc::ServerUnaryReactor* CarryOut(grpc::CallbackServerContext* context, const Caller& caller, const Request& request,
-                                     Response* response, const MakeEvent& make_event);
-  // The job has answered a call: that is kept, and then told.
-  void OnCarriedOut(const AdminCall& call, UnaryAnswer* reactor, const absl::Status& status,
-                    const std::string& response);
+  void CarryOut(UnaryCall* call, const Caller& caller, const Request& request, Response* response,
+                const MakeEvent& make_event);
+  // The job has answered a call well: that is kept, and then told.
+  void Keep(const AdminCall& keyed, UnaryCall* call, const std::string& response);
 
-  CallRouter* const router_;
   AnswerLedger* const ledger_;
   TenantRegistrar* const registrar_;
   const JobRegistry* const jobs_;

@@ -7,6 +7,7 @@
 #include "base/steady_time.h"
 #include "grpc/support/time.h"
 #include "server/edge/answers/status.h"
+#include "server/edge/caller/large_messages.h"
 #include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/worker_proof.h"
 #include "server/loop/event_bytes.h"
@@ -44,29 +45,50 @@ AttachStream* AttachStream::Start(CallRouter* router, grpc::CallbackServerContex
     return stream.get();
   }
   stream->CancelAfter(kHelloDeadline, &stream->hello_alarm_, /*only_unopened=*/true);
-  stream->StartRead(&stream->incoming_);
+  stream->StartRead(&stream->bytes_);
   return stream.get();
 }
 
 AttachStream::AttachStream(CallRouter* router, grpc::CallbackServerContext* context, Access access)
-    : router_(router), access_(std::move(access)), peer_(context->peer()), context_(context) {}
+    : router_(router), access_(std::move(access)), peer_(context->peer()), context_(context) {
+  ByteLedger* const bytes = router->bytes();
+  if (bytes == nullptr || access_.tenant.empty() || !HasPace(access_)) return;
+  account_ = bytes->Tenant(access_.tenant);
+  pace_ = bytes->PaceOf(access_.tenant);
+  large_ = bytes->LargeMessagesOf(access_.tenant);
+}
 
 void AttachStream::OnReadDone(bool ok) {
-  if (!ok) {
-    OnReadsEnded();
-    return;
-  }
+  if (!ok) return OnReadsEnded();
+  absl::StatusOr<ReceivedMessage> received = ReceivedMessage::Weigh(bytes_, *v1::WorkerMessage::descriptor());
+  bytes_.Clear();
+  if (!received.ok()) return Fail(received.status());
+  received_ = *std::move(received);
+  ReadMessage();
+}
+
+void AttachStream::ReadMessage() {
+  if (const absl::Duration wait = WaitToRead(); wait > absl::ZeroDuration()) return Pause(/*is_read=*/false, wait);
+  incoming_bytes_ = received_.memory_bytes();
+  if (large_ != nullptr && incoming_bytes_ > kLargeStreamedBytes) large_->Take(incoming_bytes_, SteadyNow());
+  paused_.Release();
+  const absl::Status read = std::exchange(received_, {}).ReadInto(&incoming_);
+  if (!read.ok()) return Fail(read);
   TakeIn();
+}
+
+absl::Duration AttachStream::WaitToRead() const {
+  if (large_ == nullptr || received_.memory_bytes() <= kLargeStreamedBytes) return absl::ZeroDuration();
+  return large_->Wait(SteadyNow());
 }
 
 void AttachStream::TakeIn() {
   ByteCharge charge;
   absl::Status status = MakeRoom(&charge);
   // A stream without its hello is no proof that its worker lives, which would wait for an answer.
-  if (RetryDelayOf(status).has_value() && !incoming_.has_hello()) return Pause();
-  const int64_t bytes = charge.bytes();
-  // Nobody checks the bounds of unknown fields, and each copy that is kept has them. They have been charged.
-  incoming_.DiscardUnknownFields();
+  if (RetryDelayOf(status).has_value() && !incoming_.has_hello()) return Pause(/*is_read=*/true, kLongestPause);
+  // A large message was paid for when it was read.
+  const int64_t bytes = incoming_bytes_ > kLargeStreamedBytes ? 0 : charge.bytes();
   if (status.ok()) status = Receive(std::move(charge));
   if (!status.ok()) return Fail(status);
   ReadOn(bytes);
@@ -76,7 +98,7 @@ void AttachStream::ReadOn(int64_t bytes) {
   const absl::Duration wait =
       pace_ == nullptr ? absl::ZeroDuration() : pace_->Take(kPaceMessageBytes + bytes, SteadyNow());
   if (wait < kShortestPause) {
-    StartRead(&incoming_);
+    StartRead(&bytes_);
   } else {
     ResumeAfter(std::min(wait, kLongestPause));
   }
@@ -88,21 +110,22 @@ absl::Status AttachStream::MakeRoom(ByteCharge* charge) {
   }
   paused_.Release();
   if (account_ == nullptr) return absl::OkStatus();
-  return account_->Take(ByteKind::kEvents, farandole::BytesOf(incoming_), ByteClass::kJob, charge);
+  return account_->Take(ByteKind::kEvents, BytesOfEvent(incoming_bytes_), ByteClass::kJob, charge);
 }
 
-void AttachStream::Pause() {
-  const int64_t bytes = farandole::BytesOf(incoming_);
+void AttachStream::Pause(bool is_read, absl::Duration wait) {
+  const int64_t bytes = is_read ? BytesOfEvent(incoming_bytes_) : received_.wire_bytes();
   paused_ = account_->Add(ByteKind::kPaused, bytes);
   if (account_->IsOver(BytePool::kPaused)) {
     account_->CountShed(ByteKind::kPaused);
     return Fail(WithRetryDelay(absl::ResourceExhaustedError(
-                                   absl::StrCat("tenant ", key_.tenant, " has too many messages that wait for room: ",
+                                   absl::StrCat("tenant ", access_.tenant, " has too many messages that wait: ",
                                                 account_->limit(BytePool::kPaused), " bytes of a stream are the most")),
                                kRetryWhenFull));
   }
-  is_full_ = true;
-  const std::shared_ptr<grpc::Alarm> alarm = ResumeAfter(kLongestPause);
+  held_ = is_read ? Held::kRead : Held::kUnread;
+  const std::shared_ptr<grpc::Alarm> alarm = ResumeAfter(std::min(wait, kLongestPause));
+  if (!is_read) return;
   account_->AwaitRoom(BytePool::kQueued, bytes, alarm, [weak = std::weak_ptr<grpc::Alarm>(alarm)] {
     if (const std::shared_ptr<grpc::Alarm> waiting = weak.lock()) waiting->Cancel();
   });
@@ -125,11 +148,14 @@ void AttachStream::Resume() {
     ++resuming_;
     is_broken = context_->IsCancelled();
   }
-  if (std::exchange(is_full_, false) && !is_broken) {
+  const Held held = std::exchange(held_, Held::kNone);
+  if (held == Held::kUnread && !is_broken) {
+    ReadMessage();
+  } else if (held == Held::kRead && !is_broken) {
     TakeIn();
   } else {
     paused_.Release();
-    StartRead(&incoming_);
+    StartRead(&bytes_);
   }
   {
     absl::MutexLock lock(&mutex_);
@@ -160,6 +186,7 @@ absl::Status AttachStream::Identify(const v1::Hello& hello) {
   if (router_->bytes() != nullptr) {
     account_ = router_->bytes()->Stream(key_.tenant, key_.job);
     pace_ = router_->bytes()->PaceOf(key_.tenant);
+    large_ = router_->bytes()->LargeMessagesOf(key_.tenant);
   }
   return absl::OkStatus();
 }
@@ -301,7 +328,8 @@ void AttachStream::Proceed() {
                  *finish);
     Finish(*finish);
   } else {
-    StartWrite(outgoing_.message.get());
+    outgoing_bytes_ = ToBytes(*outgoing_.message);
+    StartWrite(&outgoing_bytes_);
   }
 }
 
@@ -310,6 +338,7 @@ void AttachStream::OnWriteDone(bool ok) {
     absl::MutexLock lock(&mutex_);
     writing_ = false;
     outgoing_ = {};
+    outgoing_bytes_.Clear();
     // A broken stream takes nothing more; the reading side tells the job.
     if (!ok) ClearQueue();
   }

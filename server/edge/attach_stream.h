@@ -16,8 +16,10 @@
 #include "farandole/v1/worker.pb.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/grpcpp.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "server/bytes/byte_account.h"
 #include "server/edge/call_router.h"
+#include "server/edge/messages/received_message.h"
 #include "server/job/rules/actions.h"
 #include "server/registry/job_key.h"
 #include "server/registry/tenants.h"
@@ -27,6 +29,9 @@ namespace farandole {
 // One worker's Attach stream. Shared by gRPC (until OnDone), by the StreamTable, and by threads that are sending; after
 // OnDone it is an empty shell in which nothing happens. Messages go to the mailbox of the job that `hello` named.
 //
+// Messages come as bytes, and are weighed before they are read. One that will be large in memory is read when its
+// tenant has paid for those before it.
+//
 // Where the job's account has no room for a message (ByteLedger), the stream reads no further until there is, and so
 // the worker's own queue fills. It does so too where the tenant sends faster than it may (Pace), for half a second at
 // the most: a worker that sends is not taken for silent.
@@ -35,7 +40,7 @@ namespace farandole {
 // after the time that the status says) or if a message is larger than what one may have, INVALID_ARGUMENT if the first
 // message is not `hello`, UNAUTHENTICATED if its token has ended, UNAVAILABLE if the coordinator stops; in these cases
 // the job gets a StreamClosed.
-class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
+class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                      public std::enable_shared_from_this<AttachStream> {
  public:
   // `router` outlives the stream.
@@ -55,18 +60,22 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   void OnWriteDone(bool ok) override;
   void OnDone() override;
 
-  // Incoming; OnReadDone and Resume call it, never both at once.
+  // Incoming; OnReadDone and Resume call these, never both at once.
+  // Reads the message that has come, or waits until it may.
+  void ReadMessage();
+  // For how long it may not be read yet.
+  absl::Duration WaitToRead() const;
   void TakeIn();
   // Reads the next message, at once or when the tenant may send it.
   void ReadOn(int64_t bytes);
   // Finds out whose the stream is.
   absl::Status Identify(const v1::Hello& hello);
-  // Makes room for the message that has come.
+  // Makes room for the message that was read.
   absl::Status MakeRoom(ByteCharge* charge);
   absl::Status Open(v1::Hello hello, ByteCharge charge);
   absl::Status Receive(ByteCharge charge);
-  // Reads on when there is room.
-  void Pause();
+  // Holds the message, which was read or not, for as long, or until there is room.
+  void Pause(bool is_read, absl::Duration wait);
   // Has Resume called after the delay; returns the alarm that does so, and does so at once when it is cancelled.
   std::shared_ptr<grpc::Alarm> ResumeAfter(absl::Duration delay);
   void Resume() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -89,13 +98,18 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   std::shared_ptr<AttachStream> self_;
 
   // Of the reading callback.
+  grpc::ByteBuffer bytes_;
+  // Until it is read; and then, with its weight.
+  ReceivedMessage received_;
   v1::WorkerMessage incoming_;
+  int64_t incoming_bytes_ = 0;
   JobKey key_;
-  // Null: nothing is charged. Shared with its charges.
+  // Null: nothing is charged. Shared with its charges. The account is the tenant's until the hello has named the job.
   std::shared_ptr<ByteAccount> account_;
   std::shared_ptr<Pace> pace_;
-  // `incoming_` waits for room; its bytes.
-  bool is_full_ = false;
+  std::shared_ptr<Pace> large_;
+  // A message waits: to be read, or when that was done for room; its bytes.
+  enum class Held { kNone, kUnread, kRead } held_ = Held::kNone;
   ByteCharge paused_;
 
   absl::Mutex mutex_;
@@ -114,8 +128,9 @@ class AttachStream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::Coord
   // Threads that are about to read on: until they do, gRPC must not be told that the stream is finished.
   int resuming_ ABSL_GUARDED_BY(mutex_) = 0;
   bool close_alarm_set_ ABSL_GUARDED_BY(mutex_) = false;
-  // The message that gRPC is writing; no other thread touches it while `writing_`.
+  // The message that gRPC is writing, and its bytes; no other thread touches them while `writing_`.
   Queued outgoing_;
+  grpc::ByteBuffer outgoing_bytes_;
   grpc::Alarm hello_alarm_;
   grpc::Alarm close_alarm_;
   // Of the present pause; shared with the account, which wakes it.

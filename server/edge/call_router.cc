@@ -7,12 +7,13 @@
 #include "base/steady_time.h"
 #include "base/text/part_name.h"
 #include "base/text/plain_text.h"
-#include "server/edge/caller/call_pace.h"
 #include "server/edge/caller/caller.h"
+#include "server/edge/caller/large_messages.h"
 #include "server/job/rules/bounds.h"
 #include "server/loop/event_bytes.h"
 
 namespace farandole {
+
 absl::StatusOr<Access> CallRouter::Authenticate(const grpc::CallbackServerContext& context, Right right) {
   absl::StatusOr<Access> access = AuthenticateWorker(context, right);
   if (!access.ok() || !access->IsOfRun()) return access;
@@ -51,6 +52,15 @@ absl::Status CallRouter::TakePace(const Access& access, Right right, int64_t byt
                             sends_more ? "messages" : "answers", " in a second (--tenant-mib-per-s), so calls that ",
                             "look are not answered; retry in ", absl::FormatDuration(kRetryWhenFull))),
                         kRetryWhenFull);
+}
+
+absl::Status CallRouter::TakeLarge(const grpc::CallbackServerContext& context, int64_t bytes) {
+  if (bytes_ == nullptr || bytes <= kLargeCallBytes) return absl::OkStatus();
+  const absl::StatusOr<Access> access = CallerOf(*tenants_, context);
+  if (!access.ok() || !HasPace(*access)) return access.status();
+  if (absl::Status paid = CheckLargeMessages(bytes_, *access); !paid.ok()) return paid;
+  bytes_->LargeMessagesOf(access->tenant)->Take(bytes, SteadyNow());
+  return absl::OkStatus();
 }
 
 void CallRouter::TakePaceOfAnswer(const Access& access, size_t bytes, int64_t reserved) {
@@ -99,12 +109,6 @@ absl::StatusOr<JobKey> CallRouter::KeyFor(const Access& access, const std::strin
   if (IsOfCluster(access.role)) return JobKey{tenant, job};
   metrics_->CountDeniedCall();
   return absl::PermissionDeniedError(absl::StrCat(access.Text(), " does not show the jobs of tenant ", tenant));
-}
-
-grpc::ServerUnaryReactor* CallRouter::Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
-  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
-  reactor->End(status);
-  return reactor;
 }
 
 absl::Status CallRouter::CheckNotDraining() const {

@@ -16,9 +16,10 @@
 #include "google/protobuf/message.h"
 #include "grpcpp/grpcpp.h"
 #include "server/audit/audit_log.h"
+#include "server/audit/change_audit.h"
 #include "server/bytes/byte_ledger.h"
 #include "server/edge/answers/status.h"
-#include "server/edge/answers/unary_answer.h"
+#include "server/edge/answers/unary_call.h"
 #include "server/edge/client_listener.h"
 #include "server/edge/output_router.h"
 #include "server/loop/job_loops.h"
@@ -45,6 +46,7 @@ class CallRouter {
         output_router_(output_router),
         metrics_(metrics),
         audit_(audit),
+        changes_(audit),
         stream_queue_limit_(stream_queue_limit) {}
 
   // The owner of the call's token, or of its connection's certificate.
@@ -71,10 +73,9 @@ class CallRouter {
   // the call is a look: its tenant pays for the answer, and has it charged until the client has read it. `edit` may
   // change the answer before that; null: it does not. `of_cluster` as Push's, for a call that is no look.
   template <typename Response, typename MakeEvent>
-  grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
-                                Response* response, const MakeEvent& make_event,
-                                const std::optional<Access>& viewer = std::nullopt, bool of_cluster = false,
-                                std::function<void(Response*)> edit = nullptr);
+  void Ask(UnaryCall* call, const absl::StatusOr<JobKey>& key, Response* response, const MakeEvent& make_event,
+           const std::optional<Access>& viewer = std::nullopt, bool of_cluster = false,
+           std::function<void(Response*)> edit = nullptr);
 
   // Puts a call into its job's mailbox; `finish` is called once with the job's Reply, or with why there is none:
   // RESOURCE_EXHAUSTED with when to retry, where the job's tenant has no room for another call of its kind, or has not
@@ -82,13 +83,10 @@ class CallRouter {
   template <typename MakeEvent>
   void Push(const JobKey& key, const MakeEvent& make_event, CallTable::Finish finish, bool of_cluster = false);
 
-  // Answers a call, as UnaryAnswer::End.
-  static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status);
   // Answers a look with what `response` has, which its caller's tenant pays for and has charged. Where there is no room
   // for that, or `status` is an error, the response is emptied, and the error is the answer.
   template <typename Response>
-  grpc::ServerUnaryReactor* AnswerLook(grpc::CallbackServerContext* context, const Access& viewer,
-                                       const absl::Status& status, Response* response);
+  void AnswerLook(UnaryCall* call, const Access& viewer, const absl::Status& status, Response* response);
 
   // Of launches that wait, which answer in the place of their jobs. To be set before there are calls; outlives it.
   void SetQueue(LaunchQueue* queue) { queue_ = queue; }
@@ -100,6 +98,9 @@ class CallRouter {
   // Charges a call to its owner's tenant. RESOURCE_EXHAUSTED with when to retry: a call that looks, of a tenant that
   // sends, or asks for, more than it may.
   absl::Status TakePace(const Access& access, Right right, int64_t bytes = kPaceMessageBytes);
+  // Charges a call's message, which has not been read yet, to its owner's tenant if it will be large in memory.
+  // RESOURCE_EXHAUSTED: CheckLargeMessages's; and the errors of CallerOf.
+  absl::Status TakeLarge(const grpc::CallbackServerContext& context, int64_t bytes);
   // A call that looks costs as much as its answer is long, and no less than kPaceMessageBytes. Those were taken when it
   // came; this takes the rest, less what the call has reserved.
   void TakePaceOfAnswer(const Access& access, size_t bytes, int64_t reserved = 0);
@@ -118,6 +119,7 @@ class CallRouter {
   OutputRouter& output_router() { return *output_router_; }
   Metrics& metrics() { return *metrics_; }
   AuditLog* audit() { return audit_; }
+  ChangeAudit& changes() { return changes_; }
   size_t stream_queue_limit() const { return stream_queue_limit_; }
 
  private:
@@ -130,6 +132,7 @@ class CallRouter {
   OutputRouter* const output_router_;
   Metrics* const metrics_;
   AuditLog* const audit_;
+  ChangeAudit changes_;
   const size_t stream_queue_limit_;
   LaunchQueue* queue_ = nullptr;
   ByteLedger* bytes_ = nullptr;
@@ -137,12 +140,10 @@ class CallRouter {
 };
 
 template <typename Response, typename MakeEvent>
-grpc::ServerUnaryReactor* CallRouter::Ask(grpc::CallbackServerContext* context, const absl::StatusOr<JobKey>& key,
-                                          Response* response, const MakeEvent& make_event,
-                                          const std::optional<Access>& viewer, bool of_cluster,
-                                          std::function<void(Response*)> edit) {
-  if (!key.ok()) return Answer(context, key.status());
-  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
+void CallRouter::Ask(UnaryCall* call, const absl::StatusOr<JobKey>& key, Response* response,
+                     const MakeEvent& make_event, const std::optional<Access>& viewer, bool of_cluster,
+                     std::function<void(Response*)> edit) {
+  if (!key.ok()) return call->End(key.status());
   const int64_t reserved = viewer.has_value() ? ReservePace(*viewer) : 0;
   of_cluster = of_cluster || (viewer.has_value() && IsOfCluster(viewer->role));
   const auto finish = [=](const absl::Status& status, ReplyMessage message) {
@@ -152,28 +153,24 @@ grpc::ServerUnaryReactor* CallRouter::Ask(grpc::CallbackServerContext* context, 
     absl::StatusOr<ByteCharge> charge = ByteCharge();
     if (viewer.has_value()) TakePaceOfAnswer(*viewer, is_answered ? answer->ByteSizeLong() : 0, reserved);
     if (viewer.has_value() && is_answered) charge = HoldAnswer(*viewer, *answer);
-    if (!charge.ok()) return reactor->End(charge.status());
+    if (!charge.ok()) return call->End(charge.status());
     if (is_answered) response->Swap(answer);
-    reactor->End(
+    call->End(
         status.ok() && answer == nullptr ? absl::InternalError("the job's answer is of another call's type") : status,
         *std::move(charge));
   };
   Push(*key, make_event, finish, of_cluster);
-  return reactor;
 }
 
 template <typename Response>
-grpc::ServerUnaryReactor* CallRouter::AnswerLook(grpc::CallbackServerContext* context, const Access& viewer,
-                                                 const absl::Status& status, Response* response) {
+void CallRouter::AnswerLook(UnaryCall* call, const Access& viewer, const absl::Status& status, Response* response) {
   TakePaceOfAnswer(viewer, response->ByteSizeLong());
   absl::StatusOr<ByteCharge> charge = status.ok() ? HoldAnswer(viewer, *response) : status;
   if (!charge.ok()) {
     Response().Swap(response);
-    return Answer(context, charge.status());
+    return call->End(charge.status());
   }
-  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
-  reactor->End(absl::OkStatus(), *std::move(charge));
-  return reactor;
+  call->End(absl::OkStatus(), *std::move(charge));
 }
 
 template <typename MakeEvent>

@@ -13,7 +13,6 @@
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
-#include "server/edge/caller/call_pace.h"
 #include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/process_memory.h"
 #include "server/edge/token_check.h"
@@ -127,7 +126,6 @@ absl::Status GrpcServer::Start(const std::vector<grpc::Service*>& services) {
   SetBounds(&builder);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(std::make_unique<DenialInterceptors>(tenants_, audit_));
-  interceptors.push_back(std::make_unique<CallPaces>(tenants_, bytes_));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   for (grpc::Service* service : services) builder.RegisterService(service);
   server_ = builder.BuildAndStart();

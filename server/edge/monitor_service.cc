@@ -71,10 +71,10 @@ absl::StatusOr<Look> LookOf(CallRouter* router, const grpc::CallbackServerContex
 
 // The job answers; its caller's tenant pays for the answer.
 template <typename Response, typename MakeEvent>
-grpc::ServerUnaryReactor* Show(CallRouter* router, grpc::CallbackServerContext* context,
-                               const absl::StatusOr<Look>& look, Response* response, const MakeEvent& make_event) {
-  if (!look.ok()) return CallRouter::Answer(context, look.status());
-  return router->Ask(context, look->job, response, make_event, look->viewer);
+void Show(CallRouter* router, UnaryCall* call, const absl::StatusOr<Look>& look, Response* response,
+          const MakeEvent& make_event) {
+  if (!look.ok()) return call->End(look.status());
+  return router->Ask(call, look->job, response, make_event, look->viewer);
 }
 
 std::optional<HistoryAsked> HistoryOf(const v1::GetJobRequest& request) {
@@ -84,13 +84,23 @@ std::optional<HistoryAsked> HistoryOf(const v1::GetJobRequest& request) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* context,
-                                                   const v1::ListJobsRequest* request, v1::ListJobsResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kView);
-  if (!access.ok()) return CallRouter::Answer(context, access.status());
+MonitorService::MonitorService(CallRouter* router, const JobRegistry* registry, const Store* store)
+    : RawService(router), registry_(registry), store_(store) {
+  Serve("ListJobs", &MonitorService::OnListJobs);
+  Serve("GetJob", &MonitorService::OnGetJob);
+  Serve("ListCheckpoints", &MonitorService::OnListCheckpoints);
+  Serve("Diagnose", &MonitorService::OnDiagnose);
+  Serve("SurveyCollectives", &MonitorService::OnSurveyCollectives);
+  Serve("ListLogged", &MonitorService::OnListLogged);
+  Serve("GetTimeline", &MonitorService::OnGetTimeline);
+}
+
+void MonitorService::OnListJobs(UnaryCall* call, const v1::ListJobsRequest* request, v1::ListJobsResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kView);
+  if (!access.ok()) return call->End(access.status());
   const absl::StatusOr<Page> page = ParsePage(kJobs, request->page_size(), request->page_token());
   const absl::StatusOr<JobPlace> after = page.ok() ? PlaceOfJob(*page) : page.status();
-  if (!after.ok()) return CallRouter::Answer(context, after.status());
+  if (!after.ok()) return call->End(after.status());
   // One more tells whether there is a next page.
   std::vector<v1::JobSummary> jobs =
       registry_->List(IsOfCluster(access->role) ? "" : access->tenant, *after, page->most + 1);
@@ -99,27 +109,25 @@ grpc::ServerUnaryReactor* MonitorService::ListJobs(grpc::CallbackServerContext* 
   if (has_more) response->set_next_page_token(PageToken(kJobs, TextOf(PlaceOf(jobs.back()))));
   for (v1::JobSummary& job : jobs) *response->add_jobs() = std::move(job);
   response->set_store_trouble(store_->Trouble());
-  return router_->AnswerLook(context, *access, absl::OkStatus(), response);
+  return router_->AnswerLook(call, *access, absl::OkStatus(), response);
 }
 
-grpc::ServerUnaryReactor* MonitorService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
-                                                 v1::GetJobResponse* response) {
-  return Show(router_, context, LookOf(router_, *context, request->job(), request->tenant()), response,
-              [history = HistoryOf(*request)](CallId call) {
-                return JobInspected{call, history};
+void MonitorService::OnGetJob(UnaryCall* call, const v1::GetJobRequest* request, v1::GetJobResponse* response) {
+  return Show(router_, call, LookOf(router_, call->context(), request->job(), request->tenant()), response,
+              [history = HistoryOf(*request)](CallId id) {
+                return JobInspected{id, history};
               });
 }
 
-grpc::ServerUnaryReactor* MonitorService::ListCheckpoints(grpc::CallbackServerContext* context,
-                                                          const v1::ListCheckpointsRequest* request,
-                                                          v1::ListCheckpointsResponse* response) {
-  const absl::StatusOr<Look> look = LookOf(router_, *context, request->job(), request->tenant());
-  if (!look.ok()) return CallRouter::Answer(context, look.status());
+void MonitorService::OnListCheckpoints(UnaryCall* call, const v1::ListCheckpointsRequest* request,
+                                       v1::ListCheckpointsResponse* response) {
+  const absl::StatusOr<Look> look = LookOf(router_, call->context(), request->job(), request->tenant());
+  if (!look.ok()) return call->End(look.status());
   const absl::StatusOr<Page> page = ParsePage(kCheckpoints, request->page_size(), request->page_token());
   absl::StatusOr<CheckpointsListed> event = page.ok() ? QuestionFor(*page) : page.status();
-  if (!event.ok()) return CallRouter::Answer(context, event.status());
+  if (!event.ok()) return call->End(event.status());
   return router_->Ask<v1::ListCheckpointsResponse>(
-      context, look->job, response,
+      call, look->job, response,
       [&](CallId call) {
         event->call = call;
         return *event;
@@ -128,37 +136,33 @@ grpc::ServerUnaryReactor* MonitorService::ListCheckpoints(grpc::CallbackServerCo
       [most = page->most](v1::ListCheckpointsResponse* answer) { CutToPage(most, answer); });
 }
 
-grpc::ServerUnaryReactor* MonitorService::Diagnose(grpc::CallbackServerContext* context,
-                                                   const v1::DiagnoseRequest* request, v1::DiagnoseResponse* response) {
-  return Show(router_, context, LookOf(router_, *context, request->job(), request->tenant()), response,
-              [stacks = request->stacks(), last_stall = request->last_stall()](CallId call) {
-                return EvidenceRequested{call, stacks, last_stall};
+void MonitorService::OnDiagnose(UnaryCall* call, const v1::DiagnoseRequest* request, v1::DiagnoseResponse* response) {
+  return Show(router_, call, LookOf(router_, call->context(), request->job(), request->tenant()), response,
+              [stacks = request->stacks(), last_stall = request->last_stall()](CallId id) {
+                return EvidenceRequested{id, stacks, last_stall};
               });
 }
 
-grpc::ServerUnaryReactor* MonitorService::SurveyCollectives(grpc::CallbackServerContext* context,
-                                                            const v1::SurveyCollectivesRequest* request,
-                                                            v1::SurveyCollectivesResponse* response) {
-  return Show(router_, context, LookOf(router_, *context, request->job(), request->tenant()), response,
-              [](CallId call) { return CollectivesSurveyed{call}; });
+void MonitorService::OnSurveyCollectives(UnaryCall* call, const v1::SurveyCollectivesRequest* request,
+                                         v1::SurveyCollectivesResponse* response) {
+  return Show(router_, call, LookOf(router_, call->context(), request->job(), request->tenant()), response,
+              [](CallId id) { return CollectivesSurveyed{id}; });
 }
 
-grpc::ServerUnaryReactor* MonitorService::ListLogged(grpc::CallbackServerContext* context,
-                                                     const v1::ListLoggedRequest* request,
-                                                     v1::ListLoggedResponse* response) {
-  absl::StatusOr<Look> look = LookOf(router_, *context, request->job(), request->tenant());
+void MonitorService::OnListLogged(UnaryCall* call, const v1::ListLoggedRequest* request,
+                                  v1::ListLoggedResponse* response) {
+  absl::StatusOr<Look> look = LookOf(router_, call->context(), request->job(), request->tenant());
   if (absl::Status checked = LoggedValues::CheckNames(request->names()); look.ok() && !checked.ok()) look = checked;
-  return Show(router_, context, look, response, [request](CallId call) {
-    return LoggedListed{call, std::vector<std::string>(request->names().begin(), request->names().end())};
+  return Show(router_, call, look, response, [request](CallId id) {
+    return LoggedListed{id, std::vector<std::string>(request->names().begin(), request->names().end())};
   });
 }
 
-grpc::ServerUnaryReactor* MonitorService::GetTimeline(grpc::CallbackServerContext* context,
-                                                      const v1::GetTimelineRequest* request,
-                                                      v1::GetTimelineResponse* response) {
-  return Show(router_, context, LookOf(router_, *context, request->job(), request->tenant()), response,
-              [from = request->from()](CallId call) {
-                return TimelineFetched{call, from};
+void MonitorService::OnGetTimeline(UnaryCall* call, const v1::GetTimelineRequest* request,
+                                   v1::GetTimelineResponse* response) {
+  return Show(router_, call, LookOf(router_, call->context(), request->job(), request->tenant()), response,
+              [from = request->from()](CallId id) {
+                return TimelineFetched{id, from};
               });
 }
 

@@ -20,7 +20,7 @@ class TokenCheck : public grpc::AuthMetadataProcessor {
   // It looks into a table, and may write a line of the audit log.
   bool IsBlocking() const override { return false; }
   // UNAUTHENTICATED: no token and no certificate, or one that is not known; PERMISSION_DENIED: reflection without a
-  // token of root; RESOURCE_EXHAUSTED: CheckCallPace's.
+  // token of root; RESOURCE_EXHAUSTED: CheckLargeMessages's.
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata* consumed,
                        OutputMetadata* response) override;
 

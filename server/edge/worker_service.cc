@@ -31,16 +31,27 @@ v1::JoinRequest WithoutSecrets(v1::JoinRequest request) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* WorkerService::CreateJob(grpc::CallbackServerContext* context,
-                                                   const v1::CreateJobRequest* request,
-                                                   v1::CreateJobResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kLaunch);
+WorkerService::WorkerService(CallRouter* router) : RawService(router) {
+  Serve("CreateJob", &WorkerService::OnCreateJob);
+  Serve("Join", &WorkerService::OnJoin);
+  Serve("BeginCheckpoint", &WorkerService::OnBeginCheckpoint);
+  Serve("CommitCheckpoint", &WorkerService::OnCommitCheckpoint);
+  Serve("FindCheckpoint", &WorkerService::OnFindCheckpoint);
+  Serve("ListLost", &WorkerService::OnListLost);
+  Serve("ReportExit", &WorkerService::OnReportExit);
+  Serve("ReportFlight", &WorkerService::OnReportFlight);
+  ServeStreams("Attach", [this](grpc::CallbackServerContext* context) {
+    return AttachStream::Start(router_, context, router_->AuthenticateWorker(*context));
+  });
+}
+
+void WorkerService::OnCreateJob(UnaryCall* call, const v1::CreateJobRequest* request, v1::CreateJobResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kLaunch);
   absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
   if (absl::Status draining = router_->CheckNotDraining(); key.ok() && !draining.ok()) key = draining;
-  if (!key.ok()) return CallRouter::Answer(context, key.status());
-  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
-  const auto finish = [this, reactor, request, response, key = *key, id = access->token_id](const absl::Status& status,
-                                                                                            ReplyMessage message) {
+  if (!key.ok()) return call->End(key.status());
+  const auto finish = [this, call, request, response, key = *key, id = access->token_id](const absl::Status& status,
+                                                                                         ReplyMessage message) {
     if (auto* created = std::get_if<v1::CreateJobResponse>(&message)) {
       response->Swap(created);
       // A launch that waits or is over starts no worker. The coordinator signs nothing that a caller says of itself.
@@ -50,98 +61,81 @@ grpc::ServerUnaryReactor* WorkerService::CreateJob(grpc::CallbackServerContext* 
       if (response->launch().nonce() != request->launch().nonce() && response->launch().token_id() != id)
         response->mutable_launch()->clear_nonce();
     }
-    reactor->End(status);
+    call->End(status);
   };
   v1::CreateJobRequest launch = *request;
   launch.mutable_launch()->set_token_id(access->token_id);
   // The queue alone says how long a launch has waited.
   launch.mutable_launch()->clear_queued_unix_ms();
   router_->queue()->Launch(*key, std::move(launch), finish);
-  return reactor;
 }
 
-grpc::ServerUnaryReactor* WorkerService::Join(grpc::CallbackServerContext* context, const v1::JoinRequest* request,
-                                              v1::JoinResponse* response) {
-  const absl::StatusOr<Access> access = router_->AuthenticateWorker(*context);
+void WorkerService::OnJoin(UnaryCall* call, const v1::JoinRequest* request, v1::JoinResponse* response) {
+  const absl::StatusOr<Access> access = router_->AuthenticateWorker(call->context());
   absl::StatusOr<JobKey> key = router_->WorkerKeyFor(access, request->job());
   if (absl::Status draining = router_->CheckNotDraining(); key.ok() && !draining.ok()) key = draining;
   if (key.ok()) key = ProvenKey(*std::move(key), request->member().incarnation(), request->secret());
   if (key.ok() && !request->predecessor().empty())
     key = ProvenKey(*std::move(key), request->predecessor(), request->predecessor_secret());
-  return router_->Ask(context, key, response, [&](CallId call) {
-    return JoinRequested{call, WithoutSecrets(*request), LaunchOf(*access), access->token_id,
+  return router_->Ask(call, key, response, [&](CallId id) {
+    return JoinRequested{id, WithoutSecrets(*request), LaunchOf(*access), access->token_id,
                          access->job == request->job() ? "" : access->job};
   });
 }
 
-grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>* WorkerService::Attach(
-    grpc::CallbackServerContext* context) {
-  return AttachStream::Start(router_, context, router_->AuthenticateWorker(*context));
-}
-
-grpc::ServerUnaryReactor* WorkerService::BeginCheckpoint(grpc::CallbackServerContext* context,
-                                                         const v1::BeginCheckpointRequest* request,
-                                                         v1::BeginCheckpointResponse* response) {
-  absl::StatusOr<JobKey> key = router_->WorkerKeyFor(router_->AuthenticateWorker(*context), request->job());
+void WorkerService::OnBeginCheckpoint(UnaryCall* call, const v1::BeginCheckpointRequest* request,
+                                      v1::BeginCheckpointResponse* response) {
+  absl::StatusOr<JobKey> key = router_->WorkerKeyFor(router_->AuthenticateWorker(call->context()), request->job());
   if (key.ok()) key = ProvenKey(*std::move(key), request->incarnation(), request->secret());
-  return router_->Ask(context, key, response, [&](CallId call) { return BeginCheckpointRequested{call, *request}; });
+  return router_->Ask(call, key, response, [&](CallId id) { return BeginCheckpointRequested{id, *request}; });
 }
 
-grpc::ServerUnaryReactor* WorkerService::CommitCheckpoint(grpc::CallbackServerContext* context,
-                                                          const v1::CommitCheckpointRequest* request,
-                                                          v1::CommitCheckpointResponse* response) {
-  absl::StatusOr<JobKey> key = router_->WorkerKeyFor(router_->AuthenticateWorker(*context), request->job());
+void WorkerService::OnCommitCheckpoint(UnaryCall* call, const v1::CommitCheckpointRequest* request,
+                                       v1::CommitCheckpointResponse* response) {
+  absl::StatusOr<JobKey> key = router_->WorkerKeyFor(router_->AuthenticateWorker(call->context()), request->job());
   if (key.ok()) key = ProvenKey(*std::move(key), request->incarnation(), request->secret());
-  return router_->Ask(context, key, response, [&](CallId call) { return CommitCheckpointRequested{call, *request}; });
+  return router_->Ask(call, key, response, [&](CallId id) { return CommitCheckpointRequested{id, *request}; });
 }
 
-grpc::ServerUnaryReactor* WorkerService::FindCheckpoint(grpc::CallbackServerContext* context,
-                                                        const v1::FindCheckpointRequest* request,
-                                                        v1::FindCheckpointResponse* response) {
+void WorkerService::OnFindCheckpoint(UnaryCall* call, const v1::FindCheckpointRequest* request,
+                                     v1::FindCheckpointResponse* response) {
   // Any job's of the tenant: a run may go on from another's checkpoint.
-  const absl::StatusOr<Access> access = router_->AuthenticateWorker(*context, Right::kView);
+  const absl::StatusOr<Access> access = router_->AuthenticateWorker(call->context(), Right::kView);
   const absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
   return router_->Ask(
-      context, key, response,
-      [&](CallId call) {
-        return FindCheckpointRequested{call, *request};
+      call, key, response,
+      [&](CallId id) {
+        return FindCheckpointRequested{id, *request};
       },
       std::nullopt, access.ok() && IsOfCluster(access->role));
 }
 
-grpc::ServerUnaryReactor* WorkerService::ReportExit(grpc::CallbackServerContext* context,
-                                                    const v1::ReportExitRequest* request,
-                                                    v1::ReportExitResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kLaunch);
+void WorkerService::OnReportExit(UnaryCall* call, const v1::ReportExitRequest* request,
+                                 v1::ReportExitResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kLaunch);
   const absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
-  return router_->Ask(context, key, response, [&](CallId call) {
-    return ExitReported{call, *request, OnlyOfToken(*access)};
-  });
+  return router_->Ask(call, key, response, [&](CallId id) { return ExitReported{id, *request, OnlyOfToken(*access)}; });
 }
 
-grpc::ServerUnaryReactor* WorkerService::ReportFlight(grpc::CallbackServerContext* context,
-                                                      const v1::ReportFlightRequest* request,
-                                                      v1::ReportFlightResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kLaunch);
+void WorkerService::OnReportFlight(UnaryCall* call, const v1::ReportFlightRequest* request,
+                                   v1::ReportFlightResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kLaunch);
   const absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
   return router_->Ask(
-      context, key, response,
-      [&](CallId call) {
-        return FlightReported{call, *request, OnlyOfToken(*access)};
+      call, key, response,
+      [&](CallId id) {
+        return FlightReported{id, *request, OnlyOfToken(*access)};
       },
       std::nullopt, access.ok() && IsOfCluster(access->role));
 }
 
-grpc::ServerUnaryReactor* WorkerService::ListLost(grpc::CallbackServerContext* context,
-                                                  const v1::ListLostRequest* request, v1::ListLostResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kLaunch);
-  if (!access.ok()) return CallRouter::Answer(context, access.status());
+void WorkerService::OnListLost(UnaryCall* call, const v1::ListLostRequest* request, v1::ListLostResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kLaunch);
+  if (!access.ok()) return call->End(access.status());
   // It is a launcher's, and a look all the same: its answer may be long.
-  if (absl::Status pace = router_->TakePace(*access, Right::kView); !pace.ok())
-    return CallRouter::Answer(context, pace);
+  if (absl::Status pace = router_->TakePace(*access, Right::kView); !pace.ok()) return call->End(pace);
   return router_->Ask(
-      context, router_->KeyFor(*access, request->job(), ""), response, [](CallId call) { return LostListed{call}; },
-      *access);
+      call, router_->KeyFor(*access, request->job(), ""), response, [](CallId id) { return LostListed{id}; }, *access);
 }
 
 }  // namespace farandole

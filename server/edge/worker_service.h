@@ -3,38 +3,27 @@
 
 #include "farandole/v1/worker.grpc.pb.h"
 #include "server/edge/call_router.h"
+#include "server/edge/raw_service.h"
 
 namespace farandole {
 
 // proto/farandole/v1/worker.proto over gRPC: each call becomes an event of its job. Owned by the coordinator.
-class WorkerService : public v1::WorkerService::CallbackService {
+class WorkerService : public RawService<v1::WorkerService> {
  public:
-  explicit WorkerService(CallRouter* router) : router_(router) {}
-
-  grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context, const v1::CreateJobRequest* request,
-                                      v1::CreateJobResponse* response) override;
-  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context, const v1::JoinRequest* request,
-                                 v1::JoinResponse* response) override;
-  grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>* Attach(
-      grpc::CallbackServerContext* context) override;
-  grpc::ServerUnaryReactor* BeginCheckpoint(grpc::CallbackServerContext* context,
-                                            const v1::BeginCheckpointRequest* request,
-                                            v1::BeginCheckpointResponse* response) override;
-  grpc::ServerUnaryReactor* CommitCheckpoint(grpc::CallbackServerContext* context,
-                                             const v1::CommitCheckpointRequest* request,
-                                             v1::CommitCheckpointResponse* response) override;
-  grpc::ServerUnaryReactor* FindCheckpoint(grpc::CallbackServerContext* context,
-                                           const v1::FindCheckpointRequest* request,
-                                           v1::FindCheckpointResponse* response) override;
-  grpc::ServerUnaryReactor* ListLost(grpc::CallbackServerContext* context, const v1::ListLostRequest* request,
-                                     v1::ListLostResponse* response) override;
-  grpc::ServerUnaryReactor* ReportExit(grpc::CallbackServerContext* context, const v1::ReportExitRequest* request,
-                                       v1::ReportExitResponse* response) override;
-  grpc::ServerUnaryReactor* ReportFlight(grpc::CallbackServerContext* context, const v1::ReportFlightRequest* request,
-                                         v1::ReportFlightResponse* response) override;
+  explicit WorkerService(CallRouter* router);
 
  private:
-  CallRouter* const router_;
+  void OnCreateJob(UnaryCall* call, const v1::CreateJobRequest* request, v1::CreateJobResponse* response);
+  void OnJoin(UnaryCall* call, const v1::JoinRequest* request, v1::JoinResponse* response);
+  void OnBeginCheckpoint(UnaryCall* call, const v1::BeginCheckpointRequest* request,
+                         v1::BeginCheckpointResponse* response);
+  void OnCommitCheckpoint(UnaryCall* call, const v1::CommitCheckpointRequest* request,
+                          v1::CommitCheckpointResponse* response);
+  void OnFindCheckpoint(UnaryCall* call, const v1::FindCheckpointRequest* request,
+                        v1::FindCheckpointResponse* response);
+  void OnListLost(UnaryCall* call, const v1::ListLostRequest* request, v1::ListLostResponse* response);
+  void OnReportExit(UnaryCall* call, const v1::ReportExitRequest* request, v1::ReportExitResponse* response);
+  void OnReportFlight(UnaryCall* call, const v1::ReportFlightRequest* request, v1::ReportFlightResponse* response);
 };
 
 }  // namespace farandole

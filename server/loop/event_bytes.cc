@@ -41,8 +41,10 @@ struct HasRequest<T, std::void_t<decltype(T::request)>> : std::true_type {};
 
 }  // namespace
 
+int64_t BytesOfEvent(int64_t message_bytes) { return kPlaceBytes + message_bytes; }
+
 int64_t BytesOf(const google::protobuf::Message& message) {
-  return kPlaceBytes + static_cast<int64_t>(message.SpaceUsedLong());
+  return BytesOfEvent(static_cast<int64_t>(message.SpaceUsedLong()));
 }
 
 int64_t BytesOf(const Event& event) {

@@ -15,6 +15,8 @@ int64_t BytesOf(const Event& event);
 // As an event, or as a message that waits for a worker.
 int64_t BytesOf(const google::protobuf::Message& message);
 int64_t BytesOf(const Reply& reply);
+// Of one whose message takes so many bytes.
+int64_t BytesOfEvent(int64_t message_bytes);
 
 // Whose call it is: of a running job, of those who want to join or launch, or of an observer.
 ByteClass ClassOf(const Event& event);

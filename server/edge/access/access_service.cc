@@ -34,82 +34,84 @@ bool EndsGoodToken(const v1::RevokeTokenRequest& request, const TokenTable& toke
 
 }  // namespace
 
-template <typename Request, typename Response>
-grpc::ServerUnaryReactor* AccessService::Change(grpc::CallbackServerContext* context, const char* method,
-                                                const std::string& target, const Request& request, Response* response,
-                                                Carry<Request, Response> carry, const std::string* id) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTokens);
-  if (!access.ok()) return CallRouter::Answer(context, access.status());
-  if (absl::Status found = id == nullptr ? absl::OkStatus() : tokens_->FindFor(*access, *id).status(); !found.ok())
-    return CallRouter::Answer(context, found);
-  AuditLog::Call audited{absl::StrCat("AccessService.", method), context->peer(), target};
-  if constexpr (std::is_same_v<Request, v1::RevokeTokenRequest>)
-    audited.ends_good_token = EndsGoodToken(request, router_->tenants().tokens());
-  if (absl::Status allowed = router_->audit()->AllowChange(*access, audited, SteadyNow()); !allowed.ok())
-    return CallRouter::Answer(context, allowed);
-  UnaryAnswer* const reactor = UnaryAnswer::Start(context);
-  (tokens_->*carry)(*access, request,
-                    [this, access = *access, audited, reactor, response](absl::StatusOr<Response> carried) {
-                      if (carried.ok()) response->Swap(&*carried);
-                      if (!carried.ok()) router_->audit()->TellFailed(access, audited, carried.status(), SteadyNow());
-                      reactor->End(carried.status());
-                    });
-  return reactor;
+AccessService::AccessService(CallRouter* router, TokenRegistrar* tokens, const JobRegistry* jobs)
+    : RawService(router), tokens_(tokens), jobs_(jobs) {
+  Serve("CreateToken", &AccessService::OnCreateToken);
+  Serve("RotateToken", &AccessService::OnRotateToken);
+  Serve("RevokeToken", &AccessService::OnRevokeToken);
+  Serve("ListTokens", &AccessService::OnListTokens);
+  Serve("ListTenants", &AccessService::OnListTenants);
 }
 
-grpc::ServerUnaryReactor* AccessService::CreateToken(grpc::CallbackServerContext* context,
-                                                     const v1::CreateTokenRequest* request,
-                                                     v1::CreateTokenResponse* response) {
+template <typename Request, typename Response>
+void AccessService::Change(UnaryCall* call, const char* method, const std::string& target, const Request& request,
+                           Response* response, Carry<Request, Response> carry, const std::string* id) {
+  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kManageTokens);
+  if (!access.ok()) return call->End(access.status());
+  if (absl::Status found = id == nullptr ? absl::OkStatus() : tokens_->FindFor(*access, *id).status(); !found.ok())
+    return call->End(found);
+  AuditLog::Call audited{absl::StrCat("AccessService.", method), call->context().peer(), target};
+  if constexpr (std::is_same_v<Request, v1::RevokeTokenRequest>)
+    audited.ends_good_token = EndsGoodToken(request, router_->tenants().tokens());
+  router_->changes().Allow(*access, audited, [=, access = *access, &request](const absl::Status& allowed) {
+    if (!allowed.ok()) return call->End(allowed);
+    (tokens_->*carry)(access, request, [=](absl::StatusOr<Response> carried) {
+      const absl::Status status = carried.status();
+      if (!status.ok()) return router_->changes().TellFailed(access, audited, status, [=] { call->End(status); });
+      response->Swap(&*carried);
+      call->End(status);
+    });
+  });
+}
+
+void AccessService::OnCreateToken(UnaryCall* call, const v1::CreateTokenRequest* request,
+                                  v1::CreateTokenResponse* response) {
   const std::string whose = request->tenant().empty() ? "its own tenant" : absl::StrCat("tenant ", request->tenant());
-  return Change(context, "CreateToken", absl::StrCat(RoleName(request->role()), " of ", whose), *request, response,
+  return Change(call, "CreateToken", absl::StrCat(RoleName(request->role()), " of ", whose), *request, response,
                 &TokenRegistrar::Create);
 }
 
-grpc::ServerUnaryReactor* AccessService::RotateToken(grpc::CallbackServerContext* context,
-                                                     const v1::RotateTokenRequest* request,
-                                                     v1::RotateTokenResponse* response) {
-  return Change(context, "RotateToken", absl::StrCat("token ", request->id()), *request, response,
-                &TokenRegistrar::Rotate, &request->id());
+void AccessService::OnRotateToken(UnaryCall* call, const v1::RotateTokenRequest* request,
+                                  v1::RotateTokenResponse* response) {
+  return Change(call, "RotateToken", absl::StrCat("token ", request->id()), *request, response, &TokenRegistrar::Rotate,
+                &request->id());
 }
 
-grpc::ServerUnaryReactor* AccessService::RevokeToken(grpc::CallbackServerContext* context,
-                                                     const v1::RevokeTokenRequest* request,
-                                                     v1::RevokeTokenResponse* response) {
+void AccessService::OnRevokeToken(UnaryCall* call, const v1::RevokeTokenRequest* request,
+                                  v1::RevokeTokenResponse* response) {
   const char* more = request->and_made_with_it() ? " and those made with it" : "";
-  return Change(context, "RevokeToken", absl::StrCat("token ", request->id(), more), *request, response,
+  return Change(call, "RevokeToken", absl::StrCat("token ", request->id(), more), *request, response,
                 &TokenRegistrar::Revoke, &request->id());
 }
 
-grpc::ServerUnaryReactor* AccessService::ListTokens(grpc::CallbackServerContext* context,
-                                                    const v1::ListTokensRequest* request,
-                                                    v1::ListTokensResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kManageTokens);
-  if (!access.ok()) return CallRouter::Answer(context, access.status());
+void AccessService::OnListTokens(UnaryCall* call, const v1::ListTokensRequest* request,
+                                 v1::ListTokensResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kManageTokens);
+  if (!access.ok()) return call->End(access.status());
   const absl::StatusOr<std::string> tenant = TenantOfTokens(*access, request->tenant());
-  if (!tenant.ok()) return CallRouter::Answer(context, tenant.status());
+  if (!tenant.ok()) return call->End(tenant.status());
   const Tenants& tenants = router_->tenants();
   // It is an admin's, and a look all the same: it lists all of the tenant.
   if (absl::Status pace = router_->TakePace(*access, Right::kView, PaceOfTokens(tenants, *tenant)); !pace.ok())
-    return CallRouter::Answer(context, pace);
+    return call->End(pace);
   const absl::StatusOr<Page> page = ParsePage("tokens", request->page_size(), request->page_token());
-  if (!page.ok()) return CallRouter::Answer(context, page.status());
+  if (!page.ok()) return call->End(page.status());
   const size_t end = page->after.find(kBehindTenant);
   if (!page->after.empty() && end == std::string::npos)
-    return CallRouter::Answer(context, absl::InvalidArgumentError("page_token: it names no token"));
+    return call->End(absl::InvalidArgumentError("page_token: it names no token"));
   const std::string first = page->after.substr(0, end);
   const std::vector<v1::Token> tokens = ListTokensOf(tenants, *tenant, first, page->most + 1);
   const absl::StatusOr<std::string> next =
       AddPage("tokens", tokens, &KeyOf, request->page_size(), request->page_token(),
               [&](const v1::Token& token) { *response->add_tokens() = token; });
   if (next.ok()) response->set_next_page_token(*next);
-  return router_->AnswerLook(context, *access, next.status(), response);
+  return router_->AnswerLook(call, *access, next.status(), response);
 }
 
-grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext* context,
-                                                     const v1::ListTenantsRequest* request,
-                                                     v1::ListTenantsResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(*context, Right::kView);
-  if (!access.ok()) return CallRouter::Answer(context, access.status());
+void AccessService::OnListTenants(UnaryCall* call, const v1::ListTenantsRequest* request,
+                                  v1::ListTenantsResponse* response) {
+  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kView);
+  if (!access.ok()) return call->End(access.status());
   const std::vector<v1::TenantRecord> tenants = ListTenantsFor(*access, router_->tenants());
   std::vector<v1::TenantRecord> page;
   const absl::StatusOr<std::string> next = AddPage(
@@ -118,7 +120,7 @@ grpc::ServerUnaryReactor* AccessService::ListTenants(grpc::CallbackServerContext
   if (next.ok()) response->set_next_page_token(*next);
   for (v1::TenantSummary& tenant : Summarize(page, *access, router_->tenants(), *jobs_))
     *response->add_tenants() = std::move(tenant);
-  return router_->AnswerLook(context, *access, next.status(), response);
+  return router_->AnswerLook(call, *access, next.status(), response);
 }
 
 }  // namespace farandole

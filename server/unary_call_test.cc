@@ -1,6 +1,6 @@
 // Clients that read their answers, late or never, and what these cost meanwhile.
 
-#include "server/edge/answers/unary_answer.h"
+#include "server/edge/answers/unary_call.h"
 
 #include <memory>
 #include <string>
@@ -22,24 +22,30 @@ constexpr char kListCheckpoints[] = "/farandole.v1.MonitorService/ListCheckpoint
 constexpr size_t kAnswerBytes = 1 << 20;
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
+using RawMonitorService = v1::MonitorService::WithRawCallbackMethod_ListCheckpoints<
+    v1::MonitorService::WithRawCallbackMethod_GetJob<v1::MonitorService::Service>>;
+
 // Answers each call with as many bytes, which it charges to an account.
-class LongAnswers : public v1::MonitorService::CallbackService {
+class LongAnswers : public RawMonitorService {
  public:
   LongAnswers(std::shared_ptr<ByteAccount> account, absl::Duration unread_limit)
       : account_(std::move(account)), unread_limit_(unread_limit) {}
 
-  grpc::ServerUnaryReactor* ListCheckpoints(grpc::CallbackServerContext* context, const v1::ListCheckpointsRequest*,
-                                            v1::ListCheckpointsResponse* response) override {
+  grpc::ServerUnaryReactor* ListCheckpoints(grpc::CallbackServerContext* context, const grpc::ByteBuffer*,
+                                            grpc::ByteBuffer* answer) override {
+    auto response = std::make_unique<v1::ListCheckpointsResponse>();
     response->add_checkpoints()->set_path(std::string(kAnswerBytes, 'p'));
-    UnaryAnswer* const answer = UnaryAnswer::Start(context, unread_limit_);
-    answer->End(absl::OkStatus(), account_->Add(ByteKind::kAnswers, BytesOfAnswer(*response)));
-    return answer;
+    const int64_t bytes = BytesOfAnswer(*response);
+    UnaryCall* const call = UnaryCall::Start(context, answer, unread_limit_);
+    call->Keep(nullptr, std::move(response));
+    call->End(absl::OkStatus(), account_->Add(ByteKind::kAnswers, bytes));
+    return call;
   }
-  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest*,
-                                   v1::GetJobResponse*) override {
-    UnaryAnswer* const answer = UnaryAnswer::Start(context, unread_limit_);
-    answer->End(WithRetryDelay(absl::ResourceExhaustedError("full"), absl::Seconds(1)));
-    return answer;
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const grpc::ByteBuffer*,
+                                   grpc::ByteBuffer* answer) override {
+    UnaryCall* const call = UnaryCall::Start(context, answer, unread_limit_);
+    call->End(WithRetryDelay(absl::ResourceExhaustedError("full"), absl::Seconds(1)));
+    return call;
   }
 
  private:
@@ -47,7 +53,7 @@ class LongAnswers : public v1::MonitorService::CallbackService {
   const absl::Duration unread_limit_;
 };
 
-class UnaryAnswerTest : public testing::Test {
+class UnaryCallTest : public testing::Test {
  protected:
   void Start(absl::Duration unread_limit) {
     service_ = std::make_unique<LongAnswers>(account_, unread_limit);
@@ -59,7 +65,7 @@ class UnaryAnswerTest : public testing::Test {
     ASSERT_NE(server_, nullptr);
     address_ = absl::StrCat("127.0.0.1:", port);
   }
-  ~UnaryAnswerTest() override {
+  ~UnaryCallTest() override {
     if (server_ != nullptr) server_->Shutdown(absl::ToChronoTime(absl::Now()));
   }
 
@@ -78,7 +84,7 @@ class UnaryAnswerTest : public testing::Test {
   std::string address_;
 };
 
-TEST_F(UnaryAnswerTest, AnAnswerIsChargedTwiceUntilItsClientHasReadIt) {
+TEST_F(UnaryCallTest, AnAnswerIsChargedTwiceUntilItsClientHasReadIt) {
   Start(absl::Hours(1));
   RawClient client(address_);
   client.Greet(/*reads=*/false);
@@ -96,7 +102,7 @@ TEST_F(UnaryAnswerTest, AnAnswerIsChargedTwiceUntilItsClientHasReadIt) {
   EXPECT_TRUE(Comes(all, all + (128 << 10), &client)) << "that of a client that reads is gone";
 }
 
-TEST_F(UnaryAnswerTest, TheEndOfTheConnectionIsThatOfTheCharge) {
+TEST_F(UnaryCallTest, TheEndOfTheConnectionIsThatOfTheCharge) {
   Start(absl::Hours(1));
   RawClient another(address_);
   {
@@ -108,7 +114,7 @@ TEST_F(UnaryAnswerTest, TheEndOfTheConnectionIsThatOfTheCharge) {
   EXPECT_TRUE(Comes(0, 0, &another));
 }
 
-TEST_F(UnaryAnswerTest, ACallWhoseAnswerIsNotReadIsCancelled) {
+TEST_F(UnaryCallTest, ACallWhoseAnswerIsNotReadIsCancelled) {
   Start(absl::Seconds(1));
   RawClient client(address_);
   client.Greet(/*reads=*/false);
@@ -120,7 +126,7 @@ TEST_F(UnaryAnswerTest, ACallWhoseAnswerIsNotReadIsCancelled) {
   EXPECT_EQ(client.calls(), 0u) << "each was reset";
 }
 
-TEST_F(UnaryAnswerTest, ARefusalThatSaysWhenToRetryComesLate) {
+TEST_F(UnaryCallTest, ARefusalThatSaysWhenToRetryComesLate) {
   Start(absl::Seconds(1));
   const auto stub = v1::MonitorService::NewStub(grpc::CreateChannel(address_, grpc::InsecureChannelCredentials()));
   v1::GetJobResponse response;

@@ -1,10 +1,11 @@
-#include "server/edge/answers/unary_answer.h"
+#include "server/edge/answers/unary_call.h"
 
 #include <utility>
 
 #include "base/retry/retry_delay.h"
 #include "grpc/support/time.h"
 #include "server/edge/answers/status.h"
+#include "server/edge/messages/received_message.h"
 
 namespace farandole {
 namespace {
@@ -26,18 +27,19 @@ int64_t BytesOfAnswer(const google::protobuf::Message& answer) {
   return kCallBytes + static_cast<int64_t>(answer.SpaceUsedLong() + answer.ByteSizeLong());
 }
 
-UnaryAnswer* UnaryAnswer::Start(grpc::CallbackServerContext* context, absl::Duration unread_limit) {
-  const std::shared_ptr<UnaryAnswer> answer(new UnaryAnswer(context, unread_limit));
-  answer->self_ = answer;
-  return answer.get();
+UnaryCall* UnaryCall::Start(grpc::CallbackServerContext* context, grpc::ByteBuffer* answer,
+                            absl::Duration unread_limit) {
+  const std::shared_ptr<UnaryCall> call(new UnaryCall(context, answer, unread_limit));
+  call->self_ = call;
+  return call.get();
 }
 
-void UnaryAnswer::End(const absl::Status& status, ByteCharge charge) {
+void UnaryCall::End(const absl::Status& status, ByteCharge charge) {
   if (RetryDelayOf(status).has_value()) {
     // Deleted by its own callback, while gRPC holds what is behind it.
     auto* alarm = new grpc::Alarm;
-    alarm->Set(SpanOf(kRefusalDelay), [answer = shared_from_this(), status, alarm](bool) {
-      answer->FinishInTime(status, {});
+    alarm->Set(SpanOf(kRefusalDelay), [call = shared_from_this(), status, alarm](bool) {
+      call->FinishInTime(status, {});
       delete alarm;
     });
     return;
@@ -45,27 +47,28 @@ void UnaryAnswer::End(const absl::Status& status, ByteCharge charge) {
   FinishInTime(status, std::move(charge));
 }
 
-void UnaryAnswer::FinishInTime(const absl::Status& status, ByteCharge charge) {
-  const std::shared_ptr<UnaryAnswer> alive = shared_from_this();
+void UnaryCall::FinishInTime(const absl::Status& status, ByteCharge charge) {
+  const std::shared_ptr<UnaryCall> alive = shared_from_this();
   {
     absl::MutexLock lock(&mutex_);
     charge_ = std::move(charge);
     const absl::Duration limit = unread_limit_ + absl::Seconds(1) * (charge_.bytes() / kLeastBytesPerSecond);
     alarm_.Set(SpanOf(limit), [weak = weak_from_this()](bool is_due) {
-      const std::shared_ptr<UnaryAnswer> answer = is_due ? weak.lock() : nullptr;
-      if (answer != nullptr) answer->CancelIfUnread();
+      const std::shared_ptr<UnaryCall> call = is_due ? weak.lock() : nullptr;
+      if (call != nullptr) call->CancelIfUnread();
     });
   }
+  if (status.ok() && response_ != nullptr) *answer_ = ToBytes(*response_);
   Finish(ToGrpc(status));
 }
 
-void UnaryAnswer::CancelIfUnread() {
+void UnaryCall::CancelIfUnread() {
   absl::MutexLock lock(&mutex_);
   if (context_ != nullptr) context_->TryCancel();
 }
 
-void UnaryAnswer::OnDone() {
-  const std::shared_ptr<UnaryAnswer> alive = std::move(self_);
+void UnaryCall::OnDone() {
+  const std::shared_ptr<UnaryCall> alive = std::move(self_);
   absl::MutexLock lock(&mutex_);
   context_ = nullptr;
   alarm_.Cancel();

@@ -1,0 +1,70 @@
+#ifndef FARANDOLE_SERVER_EDGE_ANSWERS_UNARY_CALL_H_
+#define FARANDOLE_SERVER_EDGE_ANSWERS_UNARY_CALL_H_
+
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/alarm.h"
+#include "grpcpp/grpcpp.h"
+#include "server/bytes/byte_account.h"
+
+namespace farandole {
+
+// A client that has not read an answer after so long, and a second more for each 128 KiB, does not get it.
+inline constexpr absl::Duration kUnreadLimit = absl::Seconds(30);
+
+// The bytes that an answer takes until its client has read it: gRPC keeps the call, the message and what it has
+// serialized, and counts none of these in its ResourceQuota.
+int64_t BytesOfAnswer(const google::protobuf::Message& answer);
+
+// A unary call whose message has come as bytes: what it asks, and its end. Keeps the charge of its answer until gRPC
+// has written it or has given the call up, and cancels the call where that takes longer than the limit. Owned by itself
+// until gRPC is done with it; any thread.
+class UnaryCall : public grpc::ServerUnaryReactor, public std::enable_shared_from_this<UnaryCall> {
+ public:
+  // `answer` is gRPC's, and takes the response's bytes when the call ends well.
+  static UnaryCall* Start(grpc::CallbackServerContext* context, grpc::ByteBuffer* answer,
+                          absl::Duration unread_limit = kUnreadLimit);
+
+  // To be set before the call ends, and kept until then.
+  void Keep(std::unique_ptr<google::protobuf::Message> request, std::unique_ptr<google::protobuf::Message> response) {
+    request_ = std::move(request);
+    response_ = std::move(response);
+  }
+  // Until the call ends.
+  const grpc::CallbackServerContext& context() const { return *told_; }
+
+  // In place of Finish, to be called once: answers the call at once, or after a fifth of a second where the status says
+  // when to retry.
+  void End(const absl::Status& status, ByteCharge charge = {}) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  UnaryCall(grpc::CallbackServerContext* context, grpc::ByteBuffer* answer, absl::Duration unread_limit)
+      : unread_limit_(unread_limit), told_(context), answer_(answer), context_(context) {}
+
+  void OnDone() override;
+  void FinishInTime(const absl::Status& status, ByteCharge charge) ABSL_LOCKS_EXCLUDED(mutex_);
+  void CancelIfUnread() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const absl::Duration unread_limit_;
+  const grpc::CallbackServerContext* const told_;
+  grpc::ByteBuffer* const answer_;
+  std::unique_ptr<google::protobuf::Message> request_;
+  std::unique_ptr<google::protobuf::Message> response_;
+  // Kept until OnDone: gRPC holds the object by a plain pointer.
+  std::shared_ptr<UnaryCall> self_;
+  absl::Mutex mutex_;
+  // Null: gRPC is done with the call.
+  grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);
+  ByteCharge charge_ ABSL_GUARDED_BY(mutex_);
+  grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_ANSWERS_UNARY_CALL_H_

@@ -1,0 +1,83 @@
+#ifndef FARANDOLE_SERVER_EDGE_RAW_SERVICE_H_
+#define FARANDOLE_SERVER_EDGE_RAW_SERVICE_H_
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/check.h"
+#include "google/protobuf/descriptor.h"
+#include "grpcpp/grpcpp.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "server/edge/answers/unary_call.h"
+#include "server/edge/call_router.h"
+#include "server/edge/messages/received_message.h"
+
+namespace farandole {
+
+// A service of proto/farandole/v1 whose messages come as bytes: gRPC would read each one before anybody has asked what
+// it costs. `Of` is the generated class, v1::WorkerService.
+template <typename Of>
+class RawService : public Of::Service {
+ public:
+  explicit RawService(CallRouter* router) : router_(router) {}
+
+ protected:
+  template <typename Self, typename Request, typename Response>
+  using Method = void (Self::*)(UnaryCall*, const Request*, Response*);
+  using BidiReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+  // Has `method` called with each call of this name: it ends the call, then or later. The messages are there until
+  // then.
+  template <typename Self, typename Request, typename Response>
+  void Serve(const char* name, Method<Self, Request, Response> method) {
+    using UnaryMethod = grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
+    const auto take = [this, method](grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,
+                                     grpc::ByteBuffer* answer) -> grpc::ServerUnaryReactor* {
+      UnaryCall* const call = UnaryCall::Start(context, answer);
+      auto request = std::make_unique<Request>();
+      const absl::Status status = Read(*bytes, *context, request.get());
+      // gRPC would keep them until the call is done.
+      const_cast<grpc::ByteBuffer*>(bytes)->Clear();
+      if (!status.ok()) {
+        call->End(status);
+        return call;
+      }
+      auto response = std::make_unique<Response>();
+      const Request* const asked = request.get();
+      Response* const told = response.get();
+      call->Keep(std::move(request), std::move(response));
+      (static_cast<Self*>(this)->*method)(call, asked, told);
+      return call;
+    };
+    this->MarkMethodRawCallback(IndexOf(name), new UnaryMethod(take));
+  }
+  // Has `start` called with each stream of this name.
+  void ServeStreams(const char* name, std::function<BidiReactor*(grpc::CallbackServerContext*)> start) {
+    using StreamMethod = grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
+    this->MarkMethodRawCallback(IndexOf(name), new StreamMethod(std::move(start)));
+  }
+
+  CallRouter* const router_;
+
+ private:
+  static int IndexOf(const char* name) {
+    const auto* pool = google::protobuf::DescriptorPool::generated_pool();
+    const auto* method = pool->FindServiceByName(Of::service_full_name())->FindMethodByName(name);
+    FD_CHECK(method != nullptr) << Of::service_full_name() << " has no method " << name;
+    return method->index();
+  }
+  absl::Status Read(const grpc::ByteBuffer& bytes, const grpc::CallbackServerContext& context,
+                    google::protobuf::Message* request) {
+    const absl::StatusOr<ReceivedMessage> message = ReceivedMessage::Weigh(bytes, *request->GetDescriptor());
+    if (!message.ok()) return message.status();
+    if (absl::Status paid = router_->TakeLarge(context, message->memory_bytes()); !paid.ok()) return paid;
+    return message->ReadInto(request);
+  }
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_SERVER_EDGE_RAW_SERVICE_H_

@@ -24,6 +24,7 @@ from harness import Setup  # noqa: E402
 ALL = (
     "jax_checks.ops",
     "jax_checks.programs",
+    "jax_checks.order",
     "jax_checks.derivatives",
     "jax_checks.training",
     "jax_checks.errors",
@@ -33,7 +34,13 @@ ALL = (
 # How ranks may be connected, and the modules whose checks `make test` runs so; with --all-setups all of them run in each.
 SETUPS: Dict[Setup, List[str]] = {
     Setup(1): ["jax_checks.ops", "jax_checks.programs"],
-    Setup(2): ["jax_checks.derivatives", "jax_checks.errors", "jax_checks.training", "jax_checks.presence"],
+    Setup(2): [
+        "jax_checks.order",
+        "jax_checks.derivatives",
+        "jax_checks.errors",
+        "jax_checks.training",
+        "jax_checks.presence",
+    ],
     Setup(3): ["jax_checks.ops", "jax_checks.joined"],
     Setup(4): ["jax_checks.programs"],
     Setup(2, hosts=2, transport="tcp"): ["jax_checks.ops", "jax_checks.errors"],

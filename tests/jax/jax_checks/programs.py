@@ -118,7 +118,7 @@ def a_jitted_function_that_is_called_twice_has_two_names() -> None:
             jax.errors.JaxRuntimeError, lambda: step(*arrays)[0].block_until_ready(), "several times", "inline=True"
         )
         return
-    # Of the two, which XLA may start in any order, each rank has another one ready first.
+    # Of the two each rank has another one ready first.
     rounds = jnp.asarray([200, 0] if hvd.rank() % 2 == 0 else [0, 200])
     for number in range(5):
         one, two = step(jnp.full(400, float(number)), jnp.full(400, 1000.0 + number), rounds)

@@ -19,6 +19,7 @@ from jax.interpreters import ad, batching, mlir, partial_eval
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import NAMES, Adasum, Average, Max, Min, Sum
 from ._handlers import OPERATIONS, PLATFORMS, TARGETS, ffi
+from ._order import first_ticket, link_when_lowered, unlinked
 from .arrays import operations
 
 
@@ -117,7 +118,6 @@ class _Program:
         self.number = next(self._numbers)
         """In this process."""
         self._counts: Dict[str, int] = {}
-        self._tickets: Dict[Any, Any] = {}
 
     @classmethod
     def of(cls, module: Any) -> "_Program":
@@ -125,6 +125,7 @@ class _Program:
         found: Dict[Any, Any] = module.cached_primitive_lowerings
         if cls not in found:
             found[cls] = cls(module)
+            link_when_lowered(module.module)
         return found[cls]
 
     def name_for(self, kind: str, name: Optional[str]) -> str:
@@ -134,31 +135,19 @@ class _Program:
         self._counts[base] = self._counts.get(base, 0) + 1
         return base if self._counts[base] == 1 else f"{base}.{self._counts[base]}"
 
-    def last_ticket(self) -> List[Any]:
-        """The ticket that the last call of the present block left for the next one, if there was one."""
-        block = mlir.ir.InsertionPoint.current.block
-        return [self._tickets[block]] if block in self._tickets else []
-
-    def give_ticket(self, ticket: Any) -> None:
-        """For the next call of the present block."""
-        self._tickets[mlir.ir.InsertionPoint.current.block] = ticket
-
 
 _TICKET = jax.core.ShapedArray((1,), jnp.uint8.dtype)
 
 
 def _lower(operation: str, context: Any, *arrays: Any, terms: Terms) -> Any:
-    """A custom call, which besides takes the last result of the block's call before it, and gives one more: so they run in
-    the order of the program, whatever else XLA makes of it on each rank."""
+    """A custom call, which besides takes a ticket and gives one. They link it with the calls before and after it: so all
+    ranks run them in the order of the program, whatever else XLA makes of it on each."""
     program = _Program.of(context.module_context)
-    before = program.last_ticket()
-    with_tickets = context.replace(
-        avals_in=[*context.avals_in, *([_TICKET] * len(before))], avals_out=[*context.avals_out, _TICKET]
-    )
-    *results, ticket = ffi.ffi_lowering(TARGETS[operation], has_side_effect=True)(
+    with_tickets = context.replace(avals_in=[*context.avals_in, _TICKET], avals_out=[*context.avals_out, _TICKET])
+    *results, _ = ffi.ffi_lowering(unlinked(TARGETS[operation]), has_side_effect=True)(
         with_tickets,
         *arrays,
-        *before,
+        first_ticket(),
         program=numpy.int64(program.number),
         name=program.name_for(operation, terms.name),
         reduce_op=numpy.int64(terms.op),
@@ -167,7 +156,6 @@ def _lower(operation: str, context: Any, *arrays: Any, terms: Terms) -> Any:
         root=numpy.int64(terms.root),
         group=numpy.int64(terms.process_set.process_set_id),
     )
-    program.give_ticket(ticket)
     return results
 
 

@@ -23,6 +23,7 @@ BASIC = (
     "tensorflow_checks.names",
     "tensorflow_checks.compiled",
     "tensorflow_checks.training",
+    "tensorflow_checks.normalization",
     "tensorflow_checks.joined",
 )
 # Once with several ranks is enough.

@@ -1,7 +1,10 @@
 """Copies of the model that are no longer the same."""
 
+from typing import Any, Dict
+
 import farandole.torch as hvd
 import torch
+from farandole.torch import replicas as hashing
 from harness import Checks, expect_error
 from torch import nn
 
@@ -46,6 +49,60 @@ def tensors_of_every_kind_are_compared() -> None:
             assert error.parameter == "x", error
             continue
         raise AssertionError(f"{dtype} that differ are taken for equal")
+
+
+def expect_difference(mine: torch.Tensor, other: torch.Tensor) -> None:
+    """Fails unless a check finds that rank 0 has the one tensor and the others have the other one."""
+    hvd.check_replicas({"same": mine, "odd": other})
+    if hvd.size() == 1:
+        return
+    try:
+        hvd.check_replicas({"same": mine, "odd": mine if hvd.rank() == 0 else other, "also": other})
+    except hvd.ReplicasDiffer as error:
+        assert error.parameter == "odd" and error.ranks == ([0, 1] if hvd.size() == 2 else [0]), error
+        return
+    raise AssertionError(f"{mine} and {other} are taken for equal")
+
+
+DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@check.each(*DTYPES)
+def the_places_of_elements_count(dtype: torch.dtype) -> None:
+    """Sums of products with the numbers of places are the same for these."""
+    mask = torch.tensor([1, 0, 0, 1])
+    expect_difference(mask.to(dtype), (1 - mask).to(dtype))
+    random = torch.Generator().manual_seed(7)
+    for count in (9, 1000, (1 << 16) + 5):
+        mask = torch.rand(count, generator=random) < 0.1
+        mask[0], mask[-1] = True, False
+        shuffled = mask[torch.randperm(count, generator=random)]
+        for other in (mask.flip(0), mask.roll(1), mask.roll(8), shuffled):
+            expect_difference(mask.to(dtype), other.to(dtype))
+        swapped = mask.clone()
+        swapped[[0, -1]] = mask[[-1, 0]]
+        expect_difference(mask.to(dtype), swapped.to(dtype))
+
+
+@check.each(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex128)
+def signs_of_several_zeros_count(dtype: torch.dtype) -> None:
+    """They are the highest bit, which a product with an odd number leaves alone."""
+    zeros = torch.zeros(64, dtype=dtype)
+    for places in ([0, 1], [1, 3], [0, 63], list(range(64))):
+        other = zeros.clone()
+        other[places] = -0.0
+        expect_difference(zeros, other)
+    first, second = zeros.clone(), zeros.clone()
+    first[2], second[5] = -0.0, -0.0
+    expect_difference(first, second)
+
+
+@check
+def no_two_masks_have_the_same_hash() -> None:
+    keys: Dict[torch.device, Any] = {}
+    masks = torch.arange(1 << 12).unsqueeze(1) >> torch.arange(12) & 1
+    for dtype in (torch.bool, torch.float32):
+        assert len({int(hashing._hash(mask, keys)) for mask in masks.to(dtype)}) == 1 << 12
 
 
 @check

@@ -11,12 +11,14 @@ from ..reduce_ops import Max
 from .differentiable import allgather, allreduce
 
 Named = List[Tuple[str, torch.Tensor]]
-# Elements that are hashed at a time: some 24 MiB of working memory.
-_CHUNK = 1 << 20
-_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-# Odd numbers, of which the first one twice fits into 63 bits. An element that differs changes a product with an odd number.
+# Words of 8 bytes that are hashed at a time. The CPU keeps so few in its cache; other devices want few and large calls, and
+# take some 32 MiB of working memory for them.
+_WORDS_OF_CPU = 1 << 15
+_WORDS_OF_DEVICE = 1 << 20
+# Odd numbers below 2^63: products with them, of 64 bits, are the same for no two words.
 _STEP = 2685821657736338717
 _MIX = 1181783497276652981
+_AGAIN = 7809847782465536323
 _MASK = (1 << 64) - 1
 
 
@@ -30,19 +32,49 @@ class ReplicasDiffer(RuntimeError):
         self.ranks = ranks
 
 
-def _hash(tensor: torch.Tensor, weights: Dict[torch.device, torch.Tensor]) -> torch.Tensor:
-    """A hash of 64 bits of the tensor's bits, computed where it is. Arithmetic wraps round."""
+def _signed(number: int) -> int:
+    """The number of 64 bits with a sign that wraps round to the same."""
+    number &= _MASK
+    return number - ((number >> 63) << 64)
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor's bits in a row."""
     flat = tensor.detach().resolve_conj().resolve_neg()
     flat = (torch.view_as_real(flat) if flat.is_complex() else flat).contiguous().view(-1)
-    if flat.dtype is torch.bool:
-        flat = flat.to(torch.int8)
-    flat = flat.view(_INTEGERS[flat.element_size()])
-    if flat.device not in weights:
-        weights[flat.device] = torch.arange(_CHUNK, device=flat.device) * (2 * _STEP) + _STEP
-    total = torch.full((), flat.numel(), dtype=torch.int64, device=flat.device)
-    for begin in range(0, flat.numel(), _CHUNK):
-        part = flat[begin : begin + _CHUNK].to(torch.int64)
-        total = total * _MIX + (part * weights[flat.device][: part.numel()]).sum()
+    return flat.to(torch.uint8) if flat.dtype is torch.bool else flat.view(torch.uint8)
+
+
+def _words(part: torch.Tensor) -> torch.Tensor:
+    """Bytes as words of 8, with zeros behind the last."""
+    missing = -part.numel() % 8
+    if missing:
+        part = torch.nn.functional.pad(part, (0, missing))
+    elif part.storage_offset() % 8:
+        part = part.clone()
+    return part.view(torch.int64)
+
+
+def _hash(tensor: torch.Tensor, keys: Dict[torch.device, torch.Tensor]) -> torch.Tensor:
+    """A hash of 64 bits of the tensor's bits, computed where it is: the sum over its words, each of which is mixed with its
+    place first. Arithmetic wraps round."""
+    row = _bytes(tensor)
+    if row.device not in keys:
+        count = _WORDS_OF_CPU if row.device.type == "cpu" else _WORDS_OF_DEVICE
+        keys[row.device] = torch.arange(count, device=row.device) * _STEP
+    own = keys[row.device]
+    total = torch.full((), row.numel(), dtype=torch.int64, device=row.device)
+    for begin in range(0, row.numel(), 8 * own.numel()):
+        words = _words(row[begin : begin + 8 * own.numel()])
+        # Each step gives two words two results, so that one that differs changes the sum. Sums of mere products would be
+        # those of other places as well, and of an even number of words whose highest bit differs.
+        mixed = words + own[: words.numel()]
+        mixed += _signed(begin // 8 * _STEP)
+        mixed *= _MIX
+        mixed ^= (mixed >> 32).bitwise_and_(_MASK >> 32)
+        mixed *= _AGAIN
+        mixed ^= (mixed >> 29).bitwise_and_(_MASK >> 29)
+        total += mixed.sum()
     return total
 
 
@@ -78,13 +110,13 @@ def check_replicas(
 
 
 def _compare(named: Named, process_set: ProcessSet, when: str) -> None:
-    weights: Dict[torch.device, torch.Tensor] = {}
-    hashes = [int(each) for each in [_hash(tensor, weights) for _, tensor in named]]
+    keys: Dict[torch.device, torch.Tensor] = {}
+    hashes = [int(each) for each in [_hash(tensor, keys) for _, tensor in named]]
     total = len(named)
     for each in hashes:
         total = (total * _MIX + each) & _MASK
-    # Of signed numbers of 64 bits; the complement of the least is the greatest of the complements.
-    total -= (total >> 63) << 64
+    # Of signed numbers the complement of the least is the greatest of the complements.
+    total = _signed(total)
     extremes = allreduce(torch.tensor([total, ~total]), op=Max, name="replicas", process_set=process_set).tolist()
     if extremes[0] == ~extremes[1]:
         return

@@ -59,6 +59,8 @@ class _Pass:
         self._queue: "queue.Queue[Any]" = queue.Queue()
         self._room = threading.Semaphore(ahead)
         self._is_closed = False
+        # Raised for a consumer that lacks batches since this pass was closed.
+        self._loss: Optional[BaseException] = None
         self._take_gpu = _gpu_of_thread()
         self._thread = threading.Thread(target=self._read, name="farandole-data", daemon=True)
         self._thread.start()
@@ -70,6 +72,7 @@ class _Pass:
             for batch in self._batches:
                 self._room.acquire()
                 if self._is_closed:
+                    end = _End(self._loss)
                     return
                 self._queue.put(batch)
         except BaseException as error:  # pylint: disable=broad-except; raised where the batches are taken
@@ -84,11 +87,15 @@ class _Pass:
                 if batch.error is not None:
                     raise batch.error
                 return
+            if self._loss is not None:
+                raise self._loss
             self._room.release()
             yield batch
 
-    def close(self) -> None:
-        """Ends the thread: as soon as the loader gives it the batch that it reads."""
+    def close(self, loss: Optional[BaseException] = None) -> None:
+        """Ends the thread: as soon as the loader gives it the batch that it reads. A consumer that takes the pass further
+        gets what is read; with `loss`, that error, unless it has all batches already."""
+        self._loss = loss
         self._is_closed = True
         self._room.release()
         self._thread.join()
@@ -98,8 +105,9 @@ class AsyncDataLoaderMixin:
     """Goes before a BaseDataLoader: batches are read in a thread, ahead of the loop that takes them.
 
     The thread uses the CUDA GPU of the thread that begins the pass, and its default stream. A pass is read while it is
-    taken; one that is left early ends with the next one, or with close_async_loader(). The loop raises the exceptions
-    of _iterate.
+    taken; one that is left early ends with the next one, or with close_async_loader(). A loop that goes on with a pass
+    although a newer one has begun gets a RuntimeError, as in zip(loader, loader): the loader has one pass at a time. The
+    loop raises the exceptions of _iterate.
     """
 
     def __init__(
@@ -116,15 +124,23 @@ class AsyncDataLoaderMixin:
 
     def close_async_loader(self) -> None:
         """Ends the thread, if one runs. Another pass may follow."""
+        self._close(None)
+
+    def _close(self, loss: Optional[BaseException]) -> None:
         if self._pass is not None:
-            self._pass.close()
+            self._pass.close(loss)
             self._pass = None
 
     def __iter__(self) -> Iterator[Any]:
         if self.async_loader_queue_size == 0:
             yield from super().__iter__()
             return
-        self.close_async_loader()
+        self._close(
+            RuntimeError(
+                "another pass of this loader has begun, which has ended this one before its last batch; begin a pass when "
+                "the one before is over, or make a loader for each"
+            )
+        )
         self._pass = running = _Pass(self._iterate(), self.async_loader_queue_size)
         self._say("a pass begins")
         for batch in section("data").each(running):

@@ -236,3 +236,36 @@ def a_loaders_thread_uses_the_gpu_of_its_loop() -> None:
     with mock.patch.multiple(torch.cuda, **of_thread):
         assert list(Numbers()) == [0, 1, 2]
     assert used == [(3, "farandole-data")]
+
+
+class OneNumber(Numbers):
+    """0."""
+
+    def _iterate(self) -> Iterator[int]:
+        return iter(range(1))
+
+
+@check
+def a_pass_that_a_newer_one_has_ended_says_so() -> None:
+    """Its loop would lack batches, and take the end for that of the data."""
+    wanted = "another pass of this loader has begun"
+    # Read ahead up to the end, and not.
+    for loader in (Numbers(), Numbers(1)):
+        expect_error(RuntimeError, lambda loader=loader: list(zip(loader, loader)), wanted)
+        first, second = iter(loader), iter(loader)
+        assert (next(first), next(second), next(second)) == (0, 0, 1)
+        expect_error(RuntimeError, lambda first=first: next(first), wanted)
+        assert list(second) == [2], "the newer pass goes on"
+        for number in loader:
+            if number == 1:
+                break
+        assert list(loader) == [0, 1, 2], "a pass that is left early may be followed by another one"
+        # A pass that has nothing more to give ends as always.
+        first = iter(loader)
+        assert [next(first) for _ in range(3)] == list(loader) == [0, 1, 2] and not list(first)
+        # One that its program has ended is no mistake.
+        first = iter(loader)
+        assert next(first) == 0
+        loader.close_async_loader()
+        assert set(first) <= {1, 2}
+    assert list(zip(*[OneNumber()] * 2)) == [(0, 0)]

@@ -120,7 +120,7 @@ GPUS = "FARANDOLE_CHECKS_GPUS"
 FAKE_LIBRARIES = ROOT / ".venv" / "lib" / "fake_libraries.so"
 
 # A job that takes longer hangs. The longest needs a quarter of it on two busy cores.
-JOB_SECONDS = 240
+JOB_SECONDS = 480
 
 
 def expect_error(kind: type, call: Callable[[], Any], *words: str) -> None:

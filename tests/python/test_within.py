@@ -35,7 +35,7 @@ def expected(moment: str, call: str) -> str:
     """The line for a case."""
     inner, outer = "ok", "ok"
     waits = call in NAMES and call != "shutdown"
-    if call == "raise":
+    if call.startswith("raise"):
         inner, outer = "raise", INTERRUPTED
     elif call == "shutdown":
         if moment in ("init", "rejoin"):
@@ -48,7 +48,7 @@ def expected(moment: str, call: str) -> str:
         inner = refused(call, moment)
     elif moment == "init":
         inner = NO_WORKER
-    if outer != "ok" and (moment == "init" or (call == "raise" and moment in ("add", "remove"))):
+    if outer != "ok" and (moment == "init" or (call.startswith("raise") and moment in ("add", "remove"))):
         outer += ", then ok"
     return f"{moment}:{call} inner {inner}; outer {outer}"
 
@@ -57,7 +57,7 @@ CASES: Dict[str, str] = {
     "init": "init add arena rejoin allreduce look raise shutdown",
     "shutdown": "init add remove arena rejoin look shutdown raise",
     "add": "init add remove arena rejoin look raise shutdown",
-    "remove": "add remove raise shutdown",
+    "remove": "add remove raise raise_and_wait shutdown",
     "arena": "add arena raise shutdown",
     "allreduce": "init look raise shutdown",
 }

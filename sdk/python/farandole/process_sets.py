@@ -5,6 +5,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
 
 from . import _communicators
 from ._library import check, failure, ffi, interruptible, lib
+from .exceptions import InvalidRequest
 
 GLOBAL_ID = 0
 
@@ -151,6 +152,10 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     group = process_set.process_set_id
     try:
         interruptible(lib.farandole_remove_group, group)
+    except InvalidRequest:
+        # An earlier call, which a signal's handler interrupted, has ended it meanwhile.
+        if lib.farandole_group_size(group) >= 0:
+            raise
     finally:
         if lib.farandole_group_size(group) < 0:  # also where a signal's handler has raised an exception just then
             process_set.process_set_id = None

@@ -7,14 +7,18 @@ rank 1 has not made yet, and a timer's signal comes. One line tells what became 
 import os
 import signal
 import sys
+import threading
 from typing import Any, Callable, Dict
 
 import farandole.numpy as hvd
 import numpy
 from farandole import _epochs
+from farandole._library import lib
 
-# In place of a call: the handler raises an exception.
+# In place of a call: the handler raises an exception, and the call is made again at once, or when all that the first one
+# has asked for is done.
 RAISE = "raise"
+RAISE_AND_WAIT = "raise_and_wait"
 
 
 def reduce() -> None:
@@ -50,7 +54,9 @@ class Interruption:
         self.result = ""
         self._moment, self._call = moment, call
         # The peer must not come before an outer call has given up, and must come for the others.
-        self.frees_later = moment != "allreduce" and (call == RAISE or (call == "shutdown" and moment == "init"))
+        self.frees_later = moment != "allreduce" and (
+            call.startswith(RAISE) or (call == "shutdown" and moment == "init")
+        )
 
     def __call__(self, _number: int, frame: Any) -> None:
         if self._moment != "allreduce" and frame.f_code.co_name != "_interrupted":
@@ -58,7 +64,7 @@ class Interruption:
         signal.setitimer(signal.ITIMER_REAL, 0)
         if not self.frees_later:
             free_peer()
-        if self._call == RAISE:
+        if self._call.startswith(RAISE):
             self.result = RAISE
             raise KeyboardInterrupt
         self.result = attempt(CALLS[self._call])
@@ -78,7 +84,9 @@ def wait_and_be_interrupted(moment: str, call: str) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
     if handler.frees_later:
         free_peer()
-    if outer != "ok" and (moment == "init" or (call == RAISE and moment in ("add", "remove"))):
+    while call == RAISE_AND_WAIT and lib.farandole_group_size(process_set.process_set_id) >= 0:
+        threading.Event().wait(0.01)
+    if outer != "ok" and (moment == "init" or (call.startswith(RAISE) and moment in ("add", "remove"))):
         outer += f", then {attempt(CALLS[moment])}"
     print(f"{moment}:{call} inner {handler.result}; outer {outer}", flush=True)
 

@@ -8,9 +8,11 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/audit/audit_log.h"
 #include "server/registry/tenants.h"
 
@@ -31,6 +33,11 @@ class ChangeAudit {
   void Allow(Access caller, AuditLog::Call call, std::function<void(const absl::Status&)> done);
   // Calls `done` on its thread after AuditLog::TellFailed.
   void TellFailed(Access caller, AuditLog::Call call, absl::Status reason, std::function<void()> done);
+  // Has a change carried out where it is allowed, by carry(done), and calls `end` once: with OK after tell(result), or
+  // with the error when a failure has its line.
+  template <typename Result>
+  void Carry(Access caller, AuditLog::Call call, std::function<void(std::function<void(absl::StatusOr<Result>)>)> carry,
+             std::function<void(Result)> tell, std::function<void(const absl::Status&)> end);
 
  private:
   using Task = std::function<void()>;
@@ -47,6 +54,21 @@ class ChangeAudit {
   bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
+
+template <typename Result>
+void ChangeAudit::Carry(Access caller, AuditLog::Call call,
+                        std::function<void(std::function<void(absl::StatusOr<Result>)>)> carry,
+                        std::function<void(Result)> tell, std::function<void(const absl::Status&)> end) {
+  Allow(caller, call, [=](const absl::Status& allowed) {
+    if (!allowed.ok()) return end(allowed);
+    carry([=](absl::StatusOr<Result> result) {
+      const absl::Status status = result.status();
+      if (!status.ok()) return TellFailed(caller, call, status, [=] { end(status); });
+      tell(*std::move(result));
+      end(status);
+    });
+  });
+}
 
 }  // namespace farandole
 

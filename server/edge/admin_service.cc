@@ -158,15 +158,10 @@ void AdminService::OnCreateTenant(UnaryCall* call, const v1::CreateTenantRequest
   if (!access.ok()) return call->End(access.status());
   const AuditLog::Call audited{"AdminService.CreateTenant", call->context().peer(),
                                absl::StrCat("tenant ", request->tenant())};
-  router_->changes().Allow(*access, audited, [=, access = *access](const absl::Status& allowed) {
-    if (!allowed.ok()) return call->End(allowed);
-    registrar_->Create(access, *request, [=](absl::StatusOr<v1::CreateTenantResponse> created) {
-      const absl::Status status = created.status();
-      if (!status.ok()) return router_->changes().TellFailed(access, audited, status, [=] { call->End(status); });
-      response->Swap(&*created);
-      call->End(status);
-    });
-  });
+  router_->changes().Carry<v1::CreateTenantResponse>(
+      *access, audited, [=, access = *access](auto done) { registrar_->Create(access, *request, done); },
+      [=](v1::CreateTenantResponse created) { response->Swap(&created); },
+      [=](const absl::Status& status) { call->End(status); });
 }
 
 void AdminService::OnSetQuota(UnaryCall* call, const v1::SetQuotaRequest* request, v1::SetQuotaResponse* response) {
@@ -174,17 +169,14 @@ void AdminService::OnSetQuota(UnaryCall* call, const v1::SetQuotaRequest* reques
   if (!access.ok()) return call->End(access.status());
   const AuditLog::Call audited{"AdminService.SetQuota", call->context().peer(),
                                absl::StrCat("tenant ", request->tenant())};
-  router_->changes().Allow(*access, audited, [=, access = *access](const absl::Status& allowed) {
-    if (!allowed.ok()) return call->End(allowed);
-    registrar_->SetQuota(access, *request, [=](absl::StatusOr<v1::TenantSummary> changed) {
-      const absl::Status status = changed.status();
-      if (!status.ok()) return router_->changes().TellFailed(access, audited, status, [=] { call->End(status); });
-      *response->mutable_tenant() = *std::move(changed);
-      // Launches that wait may have room now, or another reason.
-      router_->queue()->Look();
-      call->End(status);
-    });
-  });
+  router_->changes().Carry<v1::TenantSummary>(
+      *access, audited, [=, access = *access](auto done) { registrar_->SetQuota(access, *request, done); },
+      [=](v1::TenantSummary changed) {
+        *response->mutable_tenant() = std::move(changed);
+        // Launches that wait may have room now, or another reason.
+        router_->queue()->Look();
+      },
+      [=](const absl::Status& status) { call->End(status); });
 }
 
 }  // namespace farandole

@@ -53,15 +53,9 @@ void AccessService::Change(UnaryCall* call, const char* method, const std::strin
   AuditLog::Call audited{absl::StrCat("AccessService.", method), call->context().peer(), target};
   if constexpr (std::is_same_v<Request, v1::RevokeTokenRequest>)
     audited.ends_good_token = EndsGoodToken(request, router_->tenants().tokens());
-  router_->changes().Allow(*access, audited, [=, access = *access, &request](const absl::Status& allowed) {
-    if (!allowed.ok()) return call->End(allowed);
-    (tokens_->*carry)(access, request, [=](absl::StatusOr<Response> carried) {
-      const absl::Status status = carried.status();
-      if (!status.ok()) return router_->changes().TellFailed(access, audited, status, [=] { call->End(status); });
-      response->Swap(&*carried);
-      call->End(status);
-    });
-  });
+  router_->changes().Carry<Response>(
+      *access, audited, [=, access = *access, &request](auto done) { (tokens_->*carry)(access, request, done); },
+      [=](Response answer) { response->Swap(&answer); }, [=](const absl::Status& status) { call->End(status); });
 }
 
 void AccessService::OnCreateToken(UnaryCall* call, const v1::CreateTokenRequest* request,

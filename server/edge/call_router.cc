@@ -87,12 +87,6 @@ absl::StatusOr<ByteCharge> CallRouter::HoldAnswer(const Access& access, const go
   return RetryDelayOf(room).has_value() ? room : WithRetryDelay(room, kRetryWhenFull);
 }
 
-absl::StatusOr<JobKey> CallRouter::KeyOf(const grpc::CallbackServerContext& context, Right right,
-                                         const std::string& job, const std::string& tenant) {
-  const absl::StatusOr<Access> access = Authenticate(context, right);
-  return access.ok() ? KeyFor(*access, job, tenant) : access.status();
-}
-
 absl::StatusOr<JobKey> CallRouter::WorkerKeyFor(const absl::StatusOr<Access>& access, const std::string& job) {
   if (!access.ok()) return access.status();
   if (absl::Status status = CheckJobName(job); !status.ok()) return status;

@@ -58,15 +58,11 @@ class CallRouter {
   // this right.
   absl::StatusOr<Access> AuthenticateWorker(const grpc::CallbackServerContext& context, Right right = Right::kLaunch);
 
-  // The job that a call means: of the token's tenant, or with a role of the cluster of `tenant` where that is not
-  // empty. Errors: those of Authenticate and CheckJobName; PERMISSION_DENIED: another tenant's job.
-  absl::StatusOr<JobKey> KeyOf(const grpc::CallbackServerContext& context, Right right, const std::string& job,
-                               const std::string& tenant = "");
-
   // The job that a worker's call means: with a run's credential, that run's alone. `access` is AuthenticateWorker's.
   absl::StatusOr<JobKey> WorkerKeyFor(const absl::StatusOr<Access>& access, const std::string& job);
 
-  // The same for a caller who is known already.
+  // The job that a call means: of the caller's tenant, or with a role of the cluster of `tenant` where that is not
+  // empty. Errors: those of CheckJobName; PERMISSION_DENIED: another tenant's job.
   absl::StatusOr<JobKey> KeyFor(const Access& access, const std::string& job, const std::string& tenant);
 
   // Puts a call into its job's mailbox; the job's Reply answers it. `make_event(call)` makes the event. With a `viewer`

@@ -59,7 +59,7 @@ struct Look {
   JobKey job;
 };
 
-// Errors: CallRouter::KeyOf's.
+// Errors: those of CallRouter::Authenticate and KeyFor.
 absl::StatusOr<Look> LookOf(CallRouter* router, const grpc::CallbackServerContext& context, const std::string& job,
                             const std::string& tenant) {
   const absl::StatusOr<Access> viewer = router->Authenticate(context, Right::kView);

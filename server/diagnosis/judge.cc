@@ -34,6 +34,46 @@ constexpr double kLeastOwnPart = 0.5;
 constexpr double kExplains = 0.5;
 constexpr double kBusy = 0.5;
 
+// A rank's gap in a bucket.
+struct GapOver {
+  double gap = 0;
+  double seconds = 0;
+  // The others wait, and the rank finishes no step.
+  bool has_stopped = false;
+};
+
+// Of the pauses of a rank: the longest one in seconds, and the sum of their gaps.
+struct Pauses {
+  double longest = 0;
+  double gaps = 0;
+};
+
+// A pause begins and ends within buckets: of the one before those without a step and of the one behind them the gap
+// belongs to it.
+Pauses PausesIn(const std::vector<GapOver>& buckets) {
+  Pauses pauses;
+  size_t counted = 0;
+  for (size_t begin = 0; begin < buckets.size();) {
+    if (!buckets[begin].has_stopped) {
+      ++begin;
+      continue;
+    }
+    size_t end = begin;
+    while (end < buckets.size() && buckets[end].has_stopped) ++end;
+    double length = 0;
+    for (size_t bucket = begin == 0 ? 0 : begin - 1; bucket < std::min(end + 1, buckets.size()); ++bucket) {
+      const double gap = std::max(0.0, buckets[bucket].gap);
+      length += gap * buckets[bucket].seconds;
+      // Two pauses may share one.
+      if (bucket >= counted) pauses.gaps += gap;
+      counted = std::max(counted, bucket + 1);
+    }
+    pauses.longest = std::max(pauses.longest, length);
+    begin = end;
+  }
+  return pauses;
+}
+
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
 std::string ShowMs(double seconds) { return absl::StrFormat("%.*f ms", seconds < 0.01 ? 1 : 0, 1000 * seconds); }
@@ -306,28 +346,26 @@ double Judge::GapIn(uint32_t rank, int64_t bucket) const {
 
 Judge::Spread Judge::SpreadOf(uint32_t rank) const {
   Spread spread;
+  std::vector<GapOver> gaps;
   double sum = 0;
   double squares = 0;
-  double pause = 0;
-  double paused = 0;
   double own = 0;
   double cpu = 0;
   for (int64_t bucket = std::max<int64_t>(0, end_ - kWindow); bucket < end_; ++bucket) {
     const RankSpan span = measured_.In(rank, bucket);
     if (span.seconds <= 0) continue;
     const double gap = GapIn(rank, bucket);
-    ++spread.buckets;
     sum += gap;
     squares += gap * gap;
-    const bool pauses = gap >= 0.5 && span.steps == 0;
-    pause = pauses ? pause + gap * span.seconds : 0;
-    spread.longest_pause = std::max(spread.longest_pause, pause);
-    if (!pauses) continue;
-    paused += gap;
+    gaps.push_back({gap, span.seconds, gap >= 0.5 && span.steps == 0});
+    if (!gaps.back().has_stopped) continue;
     own += span.own();
     cpu += span.cpu;
   }
-  spread.paused_share = sum > 0 ? paused / sum : 0;
+  spread.buckets = static_cast<int>(gaps.size());
+  const Pauses pauses = PausesIn(gaps);
+  spread.longest_pause = pauses.longest;
+  spread.paused_share = sum > 0 ? pauses.gaps / sum : 0;
   spread.paused_busy = own > 0 ? cpu / own : 0;
   if (spread.buckets < 2) return spread;
   const double mean = sum / spread.buckets;

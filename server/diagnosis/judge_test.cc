@@ -133,6 +133,35 @@ TEST(JudgeTest, AProcessThatStandsStillIsNamedSo) {
   EXPECT_THAT(diagnosis.blockers[0].sentence, HasSubstr("its process stood still for up to 1.5 s"));
 }
 
+// Of a stop of 1.4 s one half second may be without any step, or two: it depends on when it begins. A machine with
+// other work makes the rank a little late at other times, too.
+TEST(JudgeTest, AProcessThatIsStoppedNowAndThenIsNamedSoWhereverItsStopsBegin) {
+  for (int phase = 0; phase < 10; ++phase) {
+    for (const double more : {1.0, 1.3}) {
+      Plan plan;
+      plan.ranks = 3;
+      plan.own = 0.01;
+      plan.transfer = 0.001;
+      double next = 3 + 0.05 * phase;
+      SimulatedJob* running = nullptr;
+      plan.work = [&](int rank, double now, double base) {
+        if (rank != 2 || now < next) return Work{rank == 2 ? more * base : base, 0.1};
+        next += 3;
+        running->Silence(2, 1.3);
+        return Work{1.4, 0};
+      };
+      SimulatedJob job(plan);
+      running = &job;
+      job.Run(30);
+      const Diagnosis diagnosis = job.Decide();
+      ASSERT_EQ(diagnosis.blockers.size(), 1u) << phase;
+      EXPECT_EQ(diagnosis.blockers[0].cause, Cause::kLate);
+      EXPECT_EQ(diagnosis.blockers[0].rank, 2u);
+      EXPECT_THAT(diagnosis.blockers[0].sentence, HasSubstr("its process stood still for up to")) << phase;
+    }
+  }
+}
+
 TEST(JudgeTest, SeveralSlowRanksShareThePrice) {
   Plan plan;
   plan.work = [](int rank, double, double base) { return Work{rank == 2 || rank == 6 ? 2 * base : base, 1}; };

@@ -71,10 +71,7 @@ HttpReply LiveEvents::Open(const HttpRequest& request, const HttpIdentity& ident
     restless_.clear();
     shown_.clear();
     seen_ = 0;
-    for (v1::JobSummary& job : registry_->ListChanged(&seen_)) {
-      const JobKey key = KeyOf(job);
-      shown_[key] = Shown{std::move(job), now};
-    }
+    for (const JobRegistry::Shown& job : registry_->ListChanged(&seen_)) shown_[KeyOf(*job)] = {job, now};
   }
   read_at_ = now;
   reader.stream->Send("retry: 1000\n\n");
@@ -185,31 +182,31 @@ void LiveEvents::DropReaders(absl::Time now) {
 }
 
 void LiveEvents::TellChanges(absl::Time now) {
-  std::vector<v1::JobSummary> news;
+  std::vector<JobRegistry::Shown> news;
   // Of each audience.
   std::map<std::string, size_t> counts;
-  for (v1::JobSummary& job : registry_->ListChanged(&seen_)) {
-    const JobKey key = KeyOf(job);
+  for (const JobRegistry::Shown& job : registry_->ListChanged(&seen_)) {
+    const JobKey key = KeyOf(*job);
     Shown& shown = shown_[key];
-    if (IsNews(shown.summary, job)) {
+    if (IsNews(*shown.summary, *job)) {
       on_news_(key);
       restless_.erase(key);
-      shown = Shown{job, now};
+      shown = {job, now};
       for (const std::string& audience : {key.tenant, std::string(kClusterOwner)}) ++counts[audience];
-      news.push_back(std::move(job));
-    } else if (IsRestless(shown.summary, job)) {
-      restless_[key] = std::move(job);
+      news.push_back(job);
+    } else if (IsRestless(*shown.summary, *job)) {
+      restless_[key] = job;
     }
   }
   for (const auto& [audience, count] : counts) {
     if (count > kMostAtOnce) Publish({audience}, "reset", "{}");
   }
-  for (const v1::JobSummary& job : news) {
+  for (const JobRegistry::Shown& job : news) {
     std::vector<std::string> told;
-    for (const std::string& audience : {job.tenant(), std::string(kClusterOwner)}) {
+    for (const std::string& audience : {job->tenant(), std::string(kClusterOwner)}) {
       if (counts[audience] <= kMostAtOnce && logs_.find(audience) != logs_.end()) told.push_back(audience);
     }
-    if (!told.empty()) Publish(told, "jobs", ShowJson(Json{{"jobs", Json::array({SummaryJson(job)})}}, -1));
+    if (!told.empty()) Publish(told, "jobs", ShowJson(Json{{"jobs", Json::array({SummaryJson(*job)})}}, -1));
   }
 }
 
@@ -228,9 +225,9 @@ void LiveEvents::TellNumbers(absl::Time now) {
   size_t bytes = 0;
   for (const JobKey& key : due) {
     if (bytes >= kPulseBytes) return;
-    const std::string data = ShowJson(Json{{"jobs", Json::array({PulseJson(restless_[key])})}}, -1);
+    const std::string data = ShowJson(Json{{"jobs", Json::array({PulseJson(*restless_[key])})}}, -1);
     bytes += data.size();
-    shown_[key] = Shown{std::move(restless_[key]), now};
+    shown_[key] = {std::move(restless_[key]), now};
     restless_.erase(key);
     Publish({key.tenant, kClusterOwner}, "jobs", data);
   }
@@ -242,7 +239,7 @@ void LiveEvents::TellLooks(absl::Time now) {
   for (const Reader& reader : readers_) {
     for (const JobKey& key : reader.watched) {
       const auto shown = shown_.find(key);
-      if (shown == shown_.end() || !IsActive(shown->second.summary.state())) continue;
+      if (shown == shown_.end() || !IsActive(shown->second.summary->state())) continue;
       reader.stream->Send(
           absl::StrCat("event: look\ndata: ", ShowJson(Json{{"tenant", key.tenant}, {"job", key.job}}, -1), "\n\n"));
     }

@@ -79,8 +79,9 @@ class LiveEvents {
     std::deque<Event> kept;
   };
   struct Shown {
-    v1::JobSummary summary;
-    absl::Time pulsed;
+    // Never null.
+    JobRegistry::Shown summary = std::make_shared<const v1::JobSummary>();
+    absl::Time pulsed = absl::InfinitePast();
   };
 
   // False: no owner has so many readers more than `owner` that it gives one up.
@@ -106,7 +107,7 @@ class LiveEvents {
   // The jobs as readers know them; running ones, and others for a while.
   std::map<JobKey, Shown> shown_;
   // Jobs with other numbers than readers know.
-  std::map<JobKey, v1::JobSummary> restless_;
+  std::map<JobKey, JobRegistry::Shown> restless_;
   absl::Time read_at_ = absl::InfinitePast();
   absl::Time checked_ = absl::InfinitePast();
   absl::Time breathed_ = absl::InfinitePast();

@@ -151,7 +151,7 @@ void JobRegistry::Update(const JobKey& key, v1::JobSummary summary, bool is_clai
       Erase(key);
     } else {
       Put(key, std::move(summary));
-      updates_[key] = ++last_update_;
+      updates_.Note(key);
     }
     is_room = Recount(key, before);
   }
@@ -171,11 +171,11 @@ void JobRegistry::ShowQueued(const JobKey& key, std::optional<v1::JobSummary> su
   Relist(key, before);
   if (!queued_.contains(key) && !jobs_.contains(key)) {
     // Readers look at all jobs anew.
-    updates_.erase(key);
+    updates_.Erase(key);
     NoteForgotten(key.tenant);
     return;
   }
-  updates_[key] = ++last_update_;
+  updates_.Note(key);
 }
 
 void JobRegistry::CountQueued(const JobKey& key, bool is_added) {
@@ -267,7 +267,7 @@ void JobRegistry::Erase(const JobKey& key) {
   const std::optional<int64_t> before = CreatedAt(FindLocked(key));
   jobs_.erase(found);
   Relist(key, before);
-  updates_.erase(key);
+  updates_.Erase(key);
   const auto kept = kept_.find(key.tenant);
   if (--kept->second == 0) kept_.erase(kept);
 }
@@ -360,14 +360,12 @@ std::optional<v1::JobSummary> JobRegistry::Find(const JobKey& key) const {
   return found == nullptr ? std::nullopt : std::make_optional(*found);
 }
 
-std::vector<v1::JobSummary> JobRegistry::ListChanged(uint64_t* seen) const {
+std::vector<JobRegistry::Shown> JobRegistry::ListChanged(uint64_t* seen) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<v1::JobSummary> changed;
-  for (const auto& [key, update] : updates_) {
-    if (update <= *seen) continue;
-    if (const Shown job = FindLocked(key); job != nullptr) changed.push_back(*job);
+  std::vector<Shown> changed;
+  for (const JobKey& key : updates_.After(seen)) {
+    if (Shown job = FindLocked(key); job != nullptr) changed.push_back(std::move(job));
   }
-  *seen = last_update_;
   return changed;
 }
 

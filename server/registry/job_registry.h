@@ -23,6 +23,7 @@
 #include "farandole/v1/monitor.pb.h"
 #include "server/registry/ended_jobs.h"
 #include "server/registry/job_key.h"
+#include "server/registry/job_updates.h"
 #include "server/registry/retention.h"
 #include "server/store/store.h"
 
@@ -115,11 +116,11 @@ class JobRegistry {
   // As the list shows it: a launch that waits in the place of its job. nullopt: there is no such job.
   std::optional<v1::JobSummary> Find(const JobKey& key) const;
 
-  // The jobs that were updated after the call that gave `*seen`, which becomes this call's; 0 means all.
-  std::vector<v1::JobSummary> ListChanged(uint64_t* seen) const;
-
   // A job as it was at one moment.
   using Shown = std::shared_ptr<const v1::JobSummary>;
+  // The jobs that were updated after the call that gave `*seen`, which becomes this call's; 0 means all. Costs what it
+  // gives, however many jobs are kept.
+  std::vector<Shown> ListChanged(uint64_t* seen) const;
   // The jobs of `tenant` ("": of all), as the list shows them. Holds the lock while it takes their pointers only.
   std::vector<Shown> Show(absl::string_view tenant = "") const;
   // How many jobs of the tenant are kept.
@@ -160,9 +161,8 @@ class JobRegistry {
   absl::btree_map<JobKey, Shown> queued_ ABSL_GUARDED_BY(mutex_);
   Usages usages_ ABSL_GUARDED_BY(mutex_);
   Usages queued_usages_ ABSL_GUARDED_BY(mutex_);
-  // Of each job the number of its last update, where it had one in this life.
-  absl::btree_map<JobKey, uint64_t> updates_ ABSL_GUARDED_BY(mutex_);
-  uint64_t last_update_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Those of this life.
+  JobUpdates updates_ ABSL_GUARDED_BY(mutex_);
   EndedJobs ended_ ABSL_GUARDED_BY(mutex_);
   // Of each tenant the number of its last job that was forgotten.
   absl::btree_map<std::string, uint64_t> forgotten_ ABSL_GUARDED_BY(mutex_);

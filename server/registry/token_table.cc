@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/secrets/secrets.h"
@@ -105,6 +106,7 @@ void TokenTable::Erase(const std::string& id) {
   if (found == entries_.end()) return;
   by_tenant_.erase({found->second.record->about().tenant(), id});
   lineage_.Erase(id);
+  untold_.erase(id);
   entries_.erase(found);
   ++revision_;
 }
@@ -148,6 +150,7 @@ absl::StatusOr<v1::Token> TokenTable::Authenticate(absl::string_view text, absl:
         "token ", id, " has another secret since its rotation; this one ended at ", Show(own->ends_unix_ms())));
   }
   entry.use.set_last_used_unix_ms(std::max(entry.use.last_used_unix_ms(), absl::ToUnixMillis(now)));
+  NoteUse(entry);
   return entry.record->about();
 }
 
@@ -166,6 +169,7 @@ absl::Status TokenTable::CheckRun(absl::string_view id, absl::Time now) {
   Entry& entry = found->second;
   if (const std::string end = RevocationOf(entry); !end.empty()) return absl::UnauthenticatedError(end);
   entry.use.set_last_run_unix_ms(std::max(entry.use.last_run_unix_ms(), absl::ToUnixMillis(now)));
+  NoteUse(entry);
   return absl::OkStatus();
 }
 
@@ -303,18 +307,22 @@ void TokenTable::SetUsed(const std::string& id, v1::TokenUseRecord use) {
   found->second.use = found->second.told_use = std::move(use);
 }
 
-std::vector<TokenTable::Use> TokenTable::TakeUses() {
+void TokenTable::NoteUse(const Entry& entry) {
   const int64_t step = absl::ToInt64Milliseconds(kUseStep);
+  const v1::TokenUseRecord &use = entry.use, &told = entry.told_use;
+  if (use.last_used_unix_ms() >= told.last_used_unix_ms() + step ||
+      use.last_run_unix_ms() >= told.last_run_unix_ms() + step) {
+    untold_.insert(entry.record->about().id());
+  }
+}
+
+std::vector<TokenTable::Use> TokenTable::TakeUses() {
   std::vector<Use> uses;
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (auto& [id, entry] : entries_) {
-    const v1::TokenUseRecord &use = entry.use, &told = entry.told_use;
-    if (use.last_used_unix_ms() < told.last_used_unix_ms() + step &&
-        use.last_run_unix_ms() < told.last_run_unix_ms() + step) {
-      continue;
-    }
-    entry.told_use = use;
-    uses.push_back({entry.record->about().tenant(), id, use});
+  for (const std::string& id : std::exchange(untold_, {})) {
+    Entry& entry = entries_.at(id);
+    entry.told_use = entry.use;
+    uses.push_back({entry.record->about().tenant(), id, entry.use});
   }
   return uses;
 }

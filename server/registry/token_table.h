@@ -81,7 +81,7 @@ class TokenTable {
   };
   // As the store has it.
   void SetUsed(const std::string& id, v1::TokenUseRecord use);
-  // Those that have not been told since they were a minute later than before.
+  // Those that are a minute later than the ones that were told before.
   std::vector<Use> TakeUses();
 
  private:
@@ -96,6 +96,8 @@ class TokenTable {
     std::string taken_by = {};
   };
 
+  // The token was used.
+  void NoteUse(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether others were made with it that are good, or have expired only.
   bool HasMadeGoodOnes(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasLongExpired(const Entry& entry, absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -123,6 +125,8 @@ class TokenTable {
   // Tenant and id.
   absl::btree_set<std::pair<std::string, std::string>> by_tenant_ ABSL_GUARDED_BY(mutex_);
   TokenLineage lineage_ ABSL_GUARDED_BY(mutex_);
+  // Those with a use that TakeUses has not told yet and is to tell.
+  absl::btree_set<std::string> untold_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace farandole

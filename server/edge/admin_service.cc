@@ -52,20 +52,22 @@ AdminService::AdminService(CallRouter* router, AnswerLedger* ledger, TenantRegis
 }
 
 template <typename Request, typename Response, typename MakeEvent>
-void AdminService::CarryOut(UnaryCall* call, const Caller& caller, const Request& request, Response* response,
+void AdminService::CarryOut(UnaryCall* call, const JobCall& asked, const Request& request, Response* response,
                             const MakeEvent& make_event) {
-  const AdminCall keyed = CallOf(caller.access, request.idempotency_key(), caller.method, request.SerializeAsString());
+  const Access& caller = asked.about.caller;
+  const JobKey& job = asked.about.job;
+  const AdminCall keyed = CallOf(caller, request.idempotency_key(), asked.method, request.SerializeAsString());
   const absl::StatusOr<bool> is_new = ledger_->Begin(keyed);
   if (is_new.ok() && !*is_new) response->ParseFromString(ledger_->ResponseTo(keyed));
   if (!is_new.ok() || !*is_new) return call->End(is_new.status());
   // Before the audit log has a line of it: names that somebody has invented must not fill that.
-  if (!jobs_->IsShown(caller.job)) {
+  if (!jobs_->IsShown(job)) {
     ledger_->Abandon(keyed);
-    return call->End(absl::NotFoundError(absl::StrCat("tenant ", caller.job.tenant, " has no job ", caller.job.job)));
+    return call->End(absl::NotFoundError(absl::StrCat("tenant ", job.tenant, " has no job ", job.job)));
   }
-  const AuditLog::Call audited{absl::StrCat("AdminService.", caller.method), call->context().peer(),
-                               absl::StrCat(caller.part, "job ", caller.job.Text())};
-  router_->changes().Allow(caller.access, audited, [=](const absl::Status& allowed) {
+  const AuditLog::Call audited{absl::StrCat("AdminService.", asked.method), call->context().peer(),
+                               absl::StrCat(asked.part, "job ", job.Text())};
+  router_->changes().Allow(caller, audited, [=](const absl::Status& allowed) {
     if (!allowed.ok()) {
       ledger_->Abandon(keyed);
       return call->End(allowed);
@@ -74,77 +76,64 @@ void AdminService::CarryOut(UnaryCall* call, const Caller& caller, const Request
       if (auto* answer = std::get_if<Response>(&message)) response->Swap(answer);
       if (status.ok()) return Keep(keyed, call, response->SerializeAsString());
       ledger_->Abandon(keyed);
-      router_->changes().TellFailed(caller.access, audited, status, [=] { call->End(status); });
+      router_->changes().TellFailed(caller, audited, status, [=] { call->End(status); });
     };
-    router_->Push(caller.job, make_event, finish, IsOfCluster(caller.access.role));
+    router_->Push(job, make_event, finish, IsOfCluster(caller.role));
   });
 }
 
 void AdminService::OnAbortJob(UnaryCall* call, const v1::AbortJobRequest* request, v1::AbortJobResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kControlOwn);
-  if (!access.ok()) return call->End(access.status());
-  const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
-  if (!key.ok()) return call->End(key.status());
+  const auto about = router_->Identify(call->context(), Right::kControlOwn, request->job(), request->tenant());
+  if (!about.ok()) return call->End(about.status());
   if (absl::Status status = Check(*request); !status.ok()) return call->End(status);
-  return CarryOut(call, {*access, "AbortJob", *key}, *request, response, [request, access = *access](CallId id) {
+  return CarryOut(call, {*about, "AbortJob"}, *request, response, [request, caller = about->caller](CallId id) {
     return AbortRequested{id, request->reason(), request->asker() == v1::AbortJobRequest::LAUNCHER,
-                          OnlyOfToken(access)};
+                          OnlyOfToken(caller)};
   });
 }
 
 void AdminService::OnDeleteJob(UnaryCall* call, const v1::DeleteJobRequest* request, v1::DeleteJobResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kDelete);
-  if (!access.ok()) return call->End(access.status());
-  const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
-  if (!key.ok()) return call->End(key.status());
-  return CarryOut(call, {*access, "DeleteJob", *key}, *request, response,
-                  [](CallId id) { return DeleteRequested{id}; });
+  const auto about = router_->Identify(call->context(), Right::kDelete, request->job(), request->tenant());
+  if (!about.ok()) return call->End(about.status());
+  return CarryOut(call, {*about, "DeleteJob"}, *request, response, [](CallId id) { return DeleteRequested{id}; });
 }
 
 void AdminService::OnDeleteCheckpoint(UnaryCall* call, const v1::DeleteCheckpointRequest* request,
                                       v1::DeleteCheckpointResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kDelete);
-  if (!access.ok()) return call->End(access.status());
-  const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
-  if (!key.ok()) return call->End(key.status());
+  const auto about = router_->Identify(call->context(), Right::kDelete, request->job(), request->tenant());
+  if (!about.ok()) return call->End(about.status());
   const std::string part = absl::StrCat("checkpoint ", absl::Utf8SafeCHexEscape(request->name().substr(0, kMostShown)),
                                         " at step ", request->step(), " of ");
-  return CarryOut(call, {*access, "DeleteCheckpoint", *key, part}, *request, response, [request](CallId id) {
+  return CarryOut(call, {*about, "DeleteCheckpoint", part}, *request, response, [request](CallId id) {
     return DeleteCheckpointRequested{id, request->name(), request->step()};
   });
 }
 
 void AdminService::OnRecordTimeline(UnaryCall* call, const v1::RecordTimelineRequest* request,
                                     v1::RecordTimelineResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kControl);
-  if (!access.ok()) return call->End(access.status());
-  const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
-  if (!key.ok()) return call->End(key.status());
-  return CarryOut(call, {*access, "RecordTimeline", *key}, *request, response, [request](CallId id) {
+  const auto about = router_->Identify(call->context(), Right::kControl, request->job(), request->tenant());
+  if (!about.ok()) return call->End(about.status());
+  return CarryOut(call, {*about, "RecordTimeline"}, *request, response, [request](CallId id) {
     return TimelineOrdered{id, request->is_on(), request->marks_cycles()};
   });
 }
 
 void AdminService::OnRequestCheckpoint(UnaryCall* call, const v1::RequestCheckpointRequest* request,
                                        v1::RequestCheckpointResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kControlOwn);
-  if (!access.ok()) return call->End(access.status());
-  const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
-  if (!key.ok()) return call->End(key.status());
-  return CarryOut(call, {*access, "RequestCheckpoint", *key}, *request, response, [access = *access](CallId id) {
-    return CheckpointAsked{id, access.Text(), OnlyOfToken(access)};
+  const auto about = router_->Identify(call->context(), Right::kControlOwn, request->job(), request->tenant());
+  if (!about.ok()) return call->End(about.status());
+  return CarryOut(call, {*about, "RequestCheckpoint"}, *request, response, [caller = about->caller](CallId id) {
+    return CheckpointAsked{id, caller.Text(), OnlyOfToken(caller)};
   });
 }
 
 void AdminService::OnDrainWorkers(UnaryCall* call, const v1::DrainWorkersRequest* request,
                                   v1::DrainWorkersResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kControlOwn);
-  if (!access.ok()) return call->End(access.status());
-  const absl::StatusOr<JobKey> key = router_->KeyFor(*access, request->job(), request->tenant());
-  if (!key.ok()) return call->End(key.status());
+  const auto about = router_->Identify(call->context(), Right::kControlOwn, request->job(), request->tenant());
+  if (!about.ok()) return call->End(about.status());
   if (absl::Status status = Check(*request); !status.ok()) return call->End(status);
-  return CarryOut(call, {*access, "DrainWorkers", *key}, *request, response,
-                  [request, access = *access](CallId id) { return ToEvent(id, *request, OnlyOfToken(access)); });
+  return CarryOut(call, {*about, "DrainWorkers"}, *request, response,
+                  [request, caller = about->caller](CallId id) { return ToEvent(id, *request, OnlyOfToken(caller)); });
 }
 
 void AdminService::Keep(const AdminCall& keyed, UnaryCall* call, const std::string& response) {

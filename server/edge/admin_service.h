@@ -30,18 +30,16 @@ class AdminService : public RawService<v1::AdminService> {
   void OnSetQuota(UnaryCall* call, const v1::SetQuotaRequest* request, v1::SetQuotaResponse* response);
   void OnCreateTenant(UnaryCall* call, const v1::CreateTenantRequest* request, v1::CreateTenantResponse* response);
 
-  // Of a call about a job: the caller, the method, and the job.
-  struct Caller {
-    Access access;
+  struct JobCall {
+    CallRouter::About about;
     const char* method;
-    JobKey job;
     // Of the job, what is meant: "checkpoint best at step 7 of "; "": the job itself.
     std::string part = {};
   };
   // Gives the job the event of a call whose idempotency key is new, and keeps its answer; answers a repeated call as
   // the first one.
   template <typename Request, typename Response, typename MakeEvent>
-  void CarryOut(UnaryCall* call, const Caller& caller, const Request& request, Response* response,
+  void CarryOut(UnaryCall* call, const JobCall& asked, const Request& request, Response* response,
                 const MakeEvent& make_event);
   // The job has answered a call well: that is kept, and then told.
   void Keep(const AdminCall& keyed, UnaryCall* call, const std::string& response);

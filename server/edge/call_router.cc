@@ -105,6 +105,15 @@ absl::StatusOr<JobKey> CallRouter::KeyFor(const Access& access, const std::strin
   return absl::PermissionDeniedError(absl::StrCat(access.Text(), " does not show the jobs of tenant ", tenant));
 }
 
+absl::StatusOr<CallRouter::About> CallRouter::Identify(const grpc::CallbackServerContext& context, Right right,
+                                                       const std::string& job, const std::string& tenant) {
+  const absl::StatusOr<Access> caller = Authenticate(context, right);
+  if (!caller.ok()) return caller.status();
+  absl::StatusOr<JobKey> key = KeyFor(*caller, job, tenant);
+  if (!key.ok()) return key.status();
+  return About{*caller, *std::move(key)};
+}
+
 absl::Status CallRouter::CheckNotDraining() const {
   return draining_ ? absl::UnavailableError("the coordinator is draining: it takes no new workers; retry")
                    : absl::OkStatus();

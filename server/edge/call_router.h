@@ -65,6 +65,15 @@ class CallRouter {
   // empty. Errors: those of CheckJobName; PERMISSION_DENIED: another tenant's job.
   absl::StatusOr<JobKey> KeyFor(const Access& access, const std::string& job, const std::string& tenant);
 
+  // A call's caller, and the job that it means.
+  struct About {
+    Access caller;
+    JobKey job;
+  };
+  // Of a call that takes `right`. Errors: those of Authenticate and KeyFor.
+  absl::StatusOr<About> Identify(const grpc::CallbackServerContext& context, Right right, const std::string& job,
+                                 const std::string& tenant = "");
+
   // Puts a call into its job's mailbox; the job's Reply answers it. `make_event(call)` makes the event. With a `viewer`
   // the call is a look: its tenant pays for the answer, and has it charged until the client has read it. `edit` may
   // change the answer before that; null: it does not. `of_cluster` as Push's, for a call that is no look.

@@ -53,28 +53,12 @@ void CutToPage(size_t most, v1::ListCheckpointsResponse* answer) {
   answer->set_next_page_token(PageToken(kCheckpoints, absl::StrCat(last.committed_unix_ms(), "/", last.token())));
 }
 
-// A call that looks at a job, and its caller.
-struct Look {
-  Access viewer;
-  JobKey job;
-};
-
-// Errors: those of CallRouter::Authenticate and KeyFor.
-absl::StatusOr<Look> LookOf(CallRouter* router, const grpc::CallbackServerContext& context, const std::string& job,
-                            const std::string& tenant) {
-  const absl::StatusOr<Access> viewer = router->Authenticate(context, Right::kView);
-  if (!viewer.ok()) return viewer.status();
-  absl::StatusOr<JobKey> key = router->KeyFor(*viewer, job, tenant);
-  if (!key.ok()) return key.status();
-  return Look{*viewer, *std::move(key)};
-}
-
 // The job answers; its caller's tenant pays for the answer.
 template <typename Response, typename MakeEvent>
-void Show(CallRouter* router, UnaryCall* call, const absl::StatusOr<Look>& look, Response* response,
+void Show(CallRouter* router, UnaryCall* call, const absl::StatusOr<CallRouter::About>& look, Response* response,
           const MakeEvent& make_event) {
   if (!look.ok()) return call->End(look.status());
-  return router->Ask(call, look->job, response, make_event, look->viewer);
+  return router->Ask(call, look->job, response, make_event, look->caller);
 }
 
 std::optional<HistoryAsked> HistoryOf(const v1::GetJobRequest& request) {
@@ -113,15 +97,16 @@ void MonitorService::OnListJobs(UnaryCall* call, const v1::ListJobsRequest* requ
 }
 
 void MonitorService::OnGetJob(UnaryCall* call, const v1::GetJobRequest* request, v1::GetJobResponse* response) {
-  return Show(router_, call, LookOf(router_, call->context(), request->job(), request->tenant()), response,
-              [history = HistoryOf(*request)](CallId id) {
+  return Show(router_, call, router_->Identify(call->context(), Right::kView, request->job(), request->tenant()),
+              response, [history = HistoryOf(*request)](CallId id) {
                 return JobInspected{id, history};
               });
 }
 
 void MonitorService::OnListCheckpoints(UnaryCall* call, const v1::ListCheckpointsRequest* request,
                                        v1::ListCheckpointsResponse* response) {
-  const absl::StatusOr<Look> look = LookOf(router_, call->context(), request->job(), request->tenant());
+  const absl::StatusOr<CallRouter::About> look =
+      router_->Identify(call->context(), Right::kView, request->job(), request->tenant());
   if (!look.ok()) return call->End(look.status());
   const absl::StatusOr<Page> page = ParsePage(kCheckpoints, request->page_size(), request->page_token());
   absl::StatusOr<CheckpointsListed> event = page.ok() ? QuestionFor(*page) : page.status();
@@ -132,26 +117,27 @@ void MonitorService::OnListCheckpoints(UnaryCall* call, const v1::ListCheckpoint
         event->call = call;
         return *event;
       },
-      look->viewer, /*of_cluster=*/false,
+      look->caller, /*of_cluster=*/false,
       [most = page->most](v1::ListCheckpointsResponse* answer) { CutToPage(most, answer); });
 }
 
 void MonitorService::OnDiagnose(UnaryCall* call, const v1::DiagnoseRequest* request, v1::DiagnoseResponse* response) {
-  return Show(router_, call, LookOf(router_, call->context(), request->job(), request->tenant()), response,
-              [stacks = request->stacks(), last_stall = request->last_stall()](CallId id) {
+  return Show(router_, call, router_->Identify(call->context(), Right::kView, request->job(), request->tenant()),
+              response, [stacks = request->stacks(), last_stall = request->last_stall()](CallId id) {
                 return EvidenceRequested{id, stacks, last_stall};
               });
 }
 
 void MonitorService::OnSurveyCollectives(UnaryCall* call, const v1::SurveyCollectivesRequest* request,
                                          v1::SurveyCollectivesResponse* response) {
-  return Show(router_, call, LookOf(router_, call->context(), request->job(), request->tenant()), response,
-              [](CallId id) { return CollectivesSurveyed{id}; });
+  return Show(router_, call, router_->Identify(call->context(), Right::kView, request->job(), request->tenant()),
+              response, [](CallId id) { return CollectivesSurveyed{id}; });
 }
 
 void MonitorService::OnListLogged(UnaryCall* call, const v1::ListLoggedRequest* request,
                                   v1::ListLoggedResponse* response) {
-  absl::StatusOr<Look> look = LookOf(router_, call->context(), request->job(), request->tenant());
+  absl::StatusOr<CallRouter::About> look =
+      router_->Identify(call->context(), Right::kView, request->job(), request->tenant());
   if (absl::Status checked = LoggedValues::CheckNames(request->names()); look.ok() && !checked.ok()) look = checked;
   return Show(router_, call, look, response, [request](CallId id) {
     return LoggedListed{id, std::vector<std::string>(request->names().begin(), request->names().end())};
@@ -160,8 +146,8 @@ void MonitorService::OnListLogged(UnaryCall* call, const v1::ListLoggedRequest* 
 
 void MonitorService::OnGetTimeline(UnaryCall* call, const v1::GetTimelineRequest* request,
                                    v1::GetTimelineResponse* response) {
-  return Show(router_, call, LookOf(router_, call->context(), request->job(), request->tenant()), response,
-              [from = request->from()](CallId id) {
+  return Show(router_, call, router_->Identify(call->context(), Right::kView, request->job(), request->tenant()),
+              response, [from = request->from()](CallId id) {
                 return TimelineFetched{id, from};
               });
 }

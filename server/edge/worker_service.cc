@@ -46,12 +46,11 @@ WorkerService::WorkerService(CallRouter* router) : RawService(router) {
 }
 
 void WorkerService::OnCreateJob(UnaryCall* call, const v1::CreateJobRequest* request, v1::CreateJobResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kLaunch);
-  absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
-  if (absl::Status draining = router_->CheckNotDraining(); key.ok() && !draining.ok()) key = draining;
-  if (!key.ok()) return call->End(key.status());
-  const auto finish = [this, call, request, response, key = *key, id = access->token_id](const absl::Status& status,
-                                                                                         ReplyMessage message) {
+  auto about = router_->Identify(call->context(), Right::kLaunch, request->job());
+  if (absl::Status draining = router_->CheckNotDraining(); about.ok() && !draining.ok()) about = draining;
+  if (!about.ok()) return call->End(about.status());
+  const auto finish = [this, call, request, response, key = about->job, id = about->caller.token_id](
+                          const absl::Status& status, ReplyMessage message) {
     if (auto* created = std::get_if<v1::CreateJobResponse>(&message)) {
       response->Swap(created);
       // A launch that waits or is over starts no worker. The coordinator signs nothing that a caller says of itself.
@@ -64,10 +63,10 @@ void WorkerService::OnCreateJob(UnaryCall* call, const v1::CreateJobRequest* req
     call->End(status);
   };
   v1::CreateJobRequest launch = *request;
-  launch.mutable_launch()->set_token_id(access->token_id);
+  launch.mutable_launch()->set_token_id(about->caller.token_id);
   // The queue alone says how long a launch has waited.
   launch.mutable_launch()->clear_queued_unix_ms();
-  router_->queue()->Launch(*key, std::move(launch), finish);
+  router_->queue()->Launch(about->job, std::move(launch), finish);
 }
 
 void WorkerService::OnJoin(UnaryCall* call, const v1::JoinRequest* request, v1::JoinResponse* response) {
@@ -112,30 +111,32 @@ void WorkerService::OnFindCheckpoint(UnaryCall* call, const v1::FindCheckpointRe
 
 void WorkerService::OnReportExit(UnaryCall* call, const v1::ReportExitRequest* request,
                                  v1::ReportExitResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kLaunch);
-  const absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
-  return router_->Ask(call, key, response, [&](CallId id) { return ExitReported{id, *request, OnlyOfToken(*access)}; });
+  const auto about = router_->Identify(call->context(), Right::kLaunch, request->job());
+  if (!about.ok()) return call->End(about.status());
+  return router_->Ask(call, about->job, response, [&](CallId id) {
+    return ExitReported{id, *request, OnlyOfToken(about->caller)};
+  });
 }
 
 void WorkerService::OnReportFlight(UnaryCall* call, const v1::ReportFlightRequest* request,
                                    v1::ReportFlightResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kLaunch);
-  const absl::StatusOr<JobKey> key = access.ok() ? router_->KeyFor(*access, request->job(), "") : access.status();
+  const auto about = router_->Identify(call->context(), Right::kLaunch, request->job());
+  if (!about.ok()) return call->End(about.status());
   return router_->Ask(
-      call, key, response,
+      call, about->job, response,
       [&](CallId id) {
-        return FlightReported{id, *request, OnlyOfToken(*access)};
+        return FlightReported{id, *request, OnlyOfToken(about->caller)};
       },
-      std::nullopt, access.ok() && IsOfCluster(access->role));
+      std::nullopt, IsOfCluster(about->caller.role));
 }
 
 void WorkerService::OnListLost(UnaryCall* call, const v1::ListLostRequest* request, v1::ListLostResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kLaunch);
-  if (!access.ok()) return call->End(access.status());
+  const auto about = router_->Identify(call->context(), Right::kLaunch, request->job());
+  if (!about.ok()) return call->End(about.status());
   // It is a launcher's, and a look all the same: its answer may be long.
-  if (absl::Status pace = router_->TakePace(*access, Right::kView); !pace.ok()) return call->End(pace);
+  if (absl::Status pace = router_->TakePace(about->caller, Right::kView); !pace.ok()) return call->End(pace);
   return router_->Ask(
-      call, router_->KeyFor(*access, request->job(), ""), response, [](CallId id) { return LostListed{id}; }, *access);
+      call, about->job, response, [](CallId id) { return LostListed{id}; }, about->caller);
 }
 
 }  // namespace farandole

@@ -44,6 +44,16 @@ absl::StatusOr<std::string> ReadAll(const std::string& path) {
   return content.str();
 }
 
+// The names of a directory's files survive a loss of power.
+absl::Status SyncDirectory(const std::string& path) {
+  const int directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return Failed("open", path, errno);
+  // Some file systems cannot, and say EINVAL.
+  const int error = fsync(directory) == 0 || errno == EINVAL ? 0 : errno;
+  close(directory);
+  return error == 0 ? absl::OkStatus() : Failed("sync", path, error);
+}
+
 // The last line that has its end, and how many bytes come behind it.
 std::pair<std::string, size_t> LastLine(const std::string& content) {
   const size_t end = content.rfind('\n');
@@ -87,6 +97,9 @@ absl::StatusOr<AuditChain> AuditChain::Open(std::string directory, std::string n
   if (!is_made && errno != EEXIST) return Failed("make", chain.directory_, errno);
   // Whatever the umask is.
   if (is_made && chmod(chain.directory_.c_str(), 0700) != 0) return Failed("make", chain.directory_, errno);
+  // Also where an earlier process has made it: that may have ended before it synced.
+  if (absl::Status status = bounds.is_synced ? SyncDirectory(chain.directory_ + "/..") : absl::OkStatus(); !status.ok())
+    return status;
   if (absl::Status status = chain.OpenLast(); !status.ok()) return status;
   return chain;
 }
@@ -135,6 +148,12 @@ absl::Status AuditChain::OpenFile(uint64_t number) {
   if (fstat(file, &facts) != 0 || fchmod(file, 0600) != 0) {
     close(file);
     return Failed("write", path, errno);
+  }
+  // Otherwise the file may be gone with all of its lines. The file of before stays in use, and the next line tries
+  // again.
+  if (absl::Status status = bounds_.is_synced ? SyncDirectory(directory_) : absl::OkStatus(); !status.ok()) {
+    close(file);
+    return status;
   }
   if (file_ >= 0) close(file_);
   file_ = file;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -33,6 +34,10 @@ struct SlowDisk {
 };
 std::atomic<SlowDisk*> slow_disk{nullptr};
 
+// The directories that were synced, and how many more of them the disk fails to sync.
+std::vector<std::string> synced_directories;
+int directories_to_fail = 0;
+
 }  // namespace
 }  // namespace farandole
 
@@ -45,11 +50,26 @@ extern "C" int fdatasync(int file) {
   return static_cast<int>(syscall(SYS_fdatasync, file));
 }
 
+extern "C" int fsync(int file) {
+  const std::filesystem::path path = std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", file));
+  if (std::filesystem::is_directory(path)) {
+    if (farandole::directories_to_fail > 0) {
+      --farandole::directories_to_fail;
+      errno = EIO;
+      return -1;
+    }
+    farandole::synced_directories.push_back(path);
+  }
+  return static_cast<int>(syscall(SYS_fsync, file));
+}
+
 namespace farandole {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using Json = nlohmann::ordered_json;
 
 class AuditTest : public ::testing::Test {
@@ -157,6 +177,35 @@ TEST_F(AuditTest, FilesAreBoundedAndTheChainGoesOnThroughThem) {
   EXPECT_EQ(verdict.lines, verdict.last_seq - verdict.first_seq + 1);
   std::filesystem::remove(File(numbers[1]));
   EXPECT_THAT(Verify().broken, HasSubstr("its number is"));
+}
+
+TEST_F(AuditTest, AFileIsInItsDirectoryBeforeItsFirstLineIsThere) {
+  AuditChain::Bounds bounds;
+  bounds.file_bytes = 500;
+  { AuditChain chain = Open(bounds); }
+  const std::filesystem::path directory = std::filesystem::canonical(directory_);
+  synced_directories.clear();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(Open(bounds).Add({{"method", std::string(100, 'm')}}).ok());
+  EXPECT_THAT(synced_directories, IsEmpty()) << "its lines need not survive a loss of power";
+  bounds.is_synced = true;
+  AuditChain chain = Open(bounds);
+  EXPECT_THAT(synced_directories, ElementsAre(directory.parent_path(), directory));
+  synced_directories.clear();
+  const size_t before = FilesOfChain(directory_, "x")->size();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(chain.Add({{"method", std::string(100, 'm')}}).ok());
+  const size_t more = FilesOfChain(directory_, "x")->size() - before;
+  EXPECT_GT(more, 2u);
+  EXPECT_EQ(synced_directories, std::vector<std::string>(more, directory));
+  // Where it cannot be synced, no line goes into the new file.
+  directories_to_fail = 2;
+  uint64_t lines = Verify().lines;
+  for (int i = 0; i < 100 && chain.Add({{"method", "m"}}).ok(); ++i) ++lines;
+  EXPECT_EQ(chain.Add({{"method", "m"}}).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(directories_to_fail, 0);
+  EXPECT_EQ(Verify().lines, lines);
+  EXPECT_TRUE(chain.Add({{"method", "m"}}).ok());
+  EXPECT_EQ(Verify().lines, lines + 1);
+  EXPECT_EQ(Verify().broken, "");
 }
 
 TEST_F(AuditTest, ATornLastLineIsToldAndMended) {

@@ -62,6 +62,13 @@ def test_the_house_map_is_up_to_date() -> None:
     assert (ROOT / "docs/map.md").read_text() == drawn, "draw it again: tools/house_map >docs/map.md"
 
 
+def test_the_service_starts_again_however_often_it_is_killed() -> None:
+    sections = (ROOT / "deploy/systemd/farandole.service").read_text().split("\n[")
+    unit, service = (next(one for one in sections if one.startswith(name)) for name in ("Unit]", "Service]"))
+    # By default systemd gives up after five starts in 10 s.
+    assert "\nStartLimitIntervalSec=0\n" in unit and "\nRestart=on-failure\n" in service
+
+
 def test_the_glossary_names_classes_of_the_tree(pages: List[Source]) -> None:
     architecture = next(page for page in pages if page.path == "docs/architecture.md")
     glossary = architecture.text.split("### Glossary")[1].split("\n## ")[0]

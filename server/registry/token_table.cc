@@ -1,6 +1,7 @@
 #include "server/registry/token_table.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -17,12 +18,15 @@ namespace {
 constexpr absl::Duration kExpiredKept = absl::Hours(24 * 30);
 // A token's last use is known to about this.
 constexpr absl::Duration kUseStep = absl::Minutes(1);
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 std::string Show(int64_t unix_ms) { return UtcText(absl::FromUnixMillis(unix_ms)); }
 
 bool HasEnded(int64_t end_unix_ms, absl::Time now) {
   return end_unix_ms != 0 && end_unix_ms <= absl::ToUnixMillis(now);
 }
+
+int64_t GoodUntil(const v1::Token& about) { return about.expires_unix_ms() == 0 ? kNever : about.expires_unix_ms(); }
 
 absl::Status Unknown() { return absl::UnauthenticatedError("the token is not known to this coordinator"); }
 
@@ -67,10 +71,13 @@ v1::Token AboutOf(const Listed& listed, absl::Time now) {
 void TokenTable::Put(v1::TokenRecord record) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::string id = record.about().id();
-  by_tenant_.insert({record.about().tenant(), id});
   lineage_.Put(record);
   const auto kept = std::make_shared<const v1::TokenRecord>(std::move(record));
-  entries_[id].record = kept;
+  Entry& entry = entries_[id];
+  if (entry.record != nullptr) CountOut(entry);
+  entry.record = kept;
+  tenants_[kept->about().tenant()].ids.insert(id);
+  CountIn(entry);
   if (kept->is_revoked_with_made()) Take(id, kept->made_since_unix_ms(), id);
   // The earliest way by which it may have been taken.
   std::optional<int64_t> earliest;
@@ -95,6 +102,7 @@ void TokenTable::Take(const std::string& id, int64_t since_unix_ms, const std::s
   };
   for (const auto& [reached, since] : lineage_.ReachOf(id, since_unix_ms, is_taken)) {
     Entry& entry = entries_.at(reached);
+    CountOut(entry);
     entry.taken_unix_ms = since;
     entry.taken_by = by;
   }
@@ -104,11 +112,35 @@ void TokenTable::Erase(const std::string& id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
-  by_tenant_.erase({found->second.record->about().tenant(), id});
+  CountOut(found->second);
+  const auto tenant = tenants_.find(found->second.record->about().tenant());
+  tenant->second.ids.erase(id);
+  if (tenant->second.ids.empty()) tenants_.erase(tenant);
   lineage_.Erase(id);
   untold_.erase(id);
   entries_.erase(found);
   ++revision_;
+}
+
+const TokenTable::Kept& TokenTable::KeptOf(absl::string_view tenant) const {
+  static const auto& none = *new Kept();
+  const auto found = tenants_.find(tenant);
+  return found == tenants_.end() ? none : found->second;
+}
+
+void TokenTable::CountIn(const Entry& entry) {
+  if (IsRevoked(entry)) return;
+  const v1::Token& about = entry.record->about();
+  std::vector<int64_t>& until = tenants_.at(about.tenant()).good_until_unix_ms;
+  const int64_t end = GoodUntil(about);
+  until.insert(std::upper_bound(until.begin(), until.end(), end), end);
+}
+
+void TokenTable::CountOut(const Entry& entry) {
+  if (IsRevoked(entry)) return;
+  const v1::Token& about = entry.record->about();
+  std::vector<int64_t>& until = tenants_.at(about.tenant()).good_until_unix_ms;
+  until.erase(std::lower_bound(until.begin(), until.end(), GoodUntil(about)));
 }
 
 uint64_t TokenTable::revision() const {
@@ -199,9 +231,8 @@ std::vector<v1::Token> TokenTable::List(absl::string_view tenant, absl::Time now
   std::vector<Listed> listed;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto one = by_tenant_.lower_bound({std::string(tenant), ""}); one != by_tenant_.end() && one->first == tenant;
-         ++one) {
-      const Entry& entry = entries_.at(one->second);
+    for (const std::string& id : KeptOf(tenant).ids) {
+      const Entry& entry = entries_.at(id);
       listed.push_back({entry.record, TakerOf(entry), entry.use.last_used_unix_ms()});
     }
   }
@@ -242,22 +273,14 @@ std::vector<std::string> TokenTable::EndedByWayOf(const Entry& entry) const {
 
 size_t TokenTable::CountOf(absl::string_view tenant) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  size_t kept = 0;
-  for (auto one = by_tenant_.lower_bound({std::string(tenant), ""}); one != by_tenant_.end() && one->first == tenant;
-       ++one) {
-    ++kept;
-  }
-  return kept;
+  return KeptOf(tenant).ids.size();
 }
 
 size_t TokenTable::CountGood(absl::string_view tenant, absl::Time now) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  size_t good = 0;
-  for (auto one = by_tenant_.lower_bound({std::string(tenant), ""}); one != by_tenant_.end() && one->first == tenant;
-       ++one) {
-    if (IsGood(entries_.at(one->second), now)) ++good;
-  }
-  return good;
+  const std::vector<int64_t>& until = KeptOf(tenant).good_until_unix_ms;
+  const auto first = std::upper_bound(until.begin(), until.end(), absl::ToUnixMillis(now));
+  return static_cast<size_t>(until.end() - first);
 }
 
 bool TokenTable::HasLongExpired(absl::string_view id, absl::Time now) const {
@@ -279,9 +302,8 @@ bool TokenTable::IsOver(const Entry& entry, absl::Time now) const {
 TokenTable::Room TokenTable::RoomOf(absl::string_view tenant, absl::Time now) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<std::string> over;
-  for (auto one = by_tenant_.lower_bound({std::string(tenant), ""}); one != by_tenant_.end() && one->first == tenant;
-       ++one) {
-    if (IsOver(entries_.at(one->second), now)) over.push_back(one->second);
+  for (const std::string& id : KeptOf(tenant).ids) {
+    if (IsOver(entries_.at(id), now)) over.push_back(id);
   }
   const auto created = [this](const std::string& id) { return entries_.at(id).record->about().created_unix_ms(); };
   std::stable_sort(over.begin(), over.end(),

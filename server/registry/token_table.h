@@ -7,7 +7,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -53,9 +52,8 @@ class TokenTable {
   std::vector<std::string> EndingWith(const std::string& id, int64_t since_unix_ms, absl::Time now) const;
   // Whether it expired 30 days ago, and has had no run for as long.
   bool HasLongExpired(absl::string_view id, absl::Time now) const;
-  // How many of the tenant's are kept.
+  // How many of the tenant's are kept; how many of these are good. Both without a look at each.
   size_t CountOf(absl::string_view tenant) const;
-  // How many of these are good.
   size_t CountGood(absl::string_view tenant, absl::Time now) const;
 
   struct Room {
@@ -96,6 +94,18 @@ class TokenTable {
     std::string taken_by = {};
   };
 
+  // A tenant's tokens.
+  struct Kept {
+    absl::btree_set<std::string> ids;
+    // When those expire that were not revoked, rising; the largest number: one that does not.
+    std::vector<int64_t> good_until_unix_ms;
+  };
+
+  const Kept& KeptOf(absl::string_view tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes the entry into its tenant's good_until_unix_ms, or out of it, unless it was revoked: before and after all
+  // that changes it.
+  void CountIn(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountOut(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The token was used.
   void NoteUse(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether others were made with it that are good, or have expired only.
@@ -122,8 +132,8 @@ class TokenTable {
   mutable std::mutex mutex_;
   absl::btree_map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Tenant and id.
-  absl::btree_set<std::pair<std::string, std::string>> by_tenant_ ABSL_GUARDED_BY(mutex_);
+  // By name; of those that have tokens.
+  absl::btree_map<std::string, Kept> tenants_ ABSL_GUARDED_BY(mutex_);
   TokenLineage lineage_ ABSL_GUARDED_BY(mutex_);
   // Those with a use that TakeUses has not told yet and is to tell.
   absl::btree_set<std::string> untold_ ABSL_GUARDED_BY(mutex_);

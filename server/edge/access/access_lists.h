@@ -31,8 +31,7 @@ std::vector<v1::Token> ListTokensOf(const Tenants& tenants, const std::string& t
 
 // The tenants that `access` may see, by name.
 std::vector<v1::TenantRecord> ListTenantsFor(const Access& access, const Tenants& tenants);
-// These, which `access` may see, with their quotas and what they use of them. To count a tenant's tokens holds the lock
-// that all who authenticate need, so it is asked for those of a page only.
+// These, which `access` may see, with their quotas and what they use of them.
 std::vector<v1::TenantSummary> Summarize(absl::Span<const v1::TenantRecord> records, const Access& access,
                                          const Tenants& tenants, const JobRegistry& jobs);
 

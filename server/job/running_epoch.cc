@@ -64,7 +64,7 @@ void RunningEpoch::AwaitReturn(const v1::JobRecord& record, absl::Time now) {
     roster_->MarkLost(rank, "before the coordinator was restarted");
     groups_.Leave(roster_->Describe(rank), &none);
   }
-  reattachment_ = std::make_unique<Reattachment>(roster_->Staying(), now + options_.reattach_window,
+  reattachment_ = std::make_unique<Reattachment>(roster_->Staying(), now, options_.reattach_window,
                                                  negotiation_.max_slots() + options_.max_groups, options_.bytes);
 }
 
@@ -101,7 +101,7 @@ bool RunningEpoch::Adopt(uint32_t rank, const v1::Hello& hello, Effects effects)
   }
   for (const v1::Mismatch& told : hello.told()) negotiation_.AdoptTold(told);
   for (const v1::GroupAssigned& refused : hello.refused()) groups_.AdoptRefusal(refused);
-  reattachment_->Return(rank, hello);
+  reattachment_->Return(rank, hello, effects.now);
   return true;
 }
 

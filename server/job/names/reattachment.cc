@@ -22,8 +22,8 @@ Reattachment::Held Reattachment::TakeHeld() {
   return held;
 }
 
-void Reattachment::Return(uint32_t rank, const v1::Hello& hello) {
-  missing_.erase(rank);
+void Reattachment::Return(uint32_t rank, const v1::Hello& hello, absl::Time now) {
+  if (missing_.erase(rank) > 0) until_ = std::max(until_, now + after_each_);
   DropRepeated(rank);
   ForgetGroupsOf(rank);
   back_.Insert(rank);

@@ -38,17 +38,19 @@ class Reattachment {
   // Repeated messages follow hello at once; this is for a slow link.
   static constexpr absl::Duration kRepeatTime = absl::Milliseconds(500);
 
-  // Waits for `missing` (not empty) until `until`; holds at most `most_per_rank` messages of a rank, and charges them
-  // to `bytes`, which may be null.
-  Reattachment(std::vector<uint32_t> missing, absl::Time until, size_t most_per_rank,
+  // Waits for `missing` (not empty) for `window` from `now`, and for a third of it after each that comes back: where
+  // these know many names, their hellos are read one after the other. Holds at most `most_per_rank` messages of a rank,
+  // and charges them to `bytes`, which may be null.
+  Reattachment(std::vector<uint32_t> missing, absl::Time now, absl::Duration window, size_t most_per_rank,
                std::shared_ptr<ByteAccount> bytes)
       : missing_(missing.begin(), missing.end()),
-        until_(until),
+        until_(now + window),
+        after_each_(window / 3),
         most_per_rank_(most_per_rank),
         bytes_(std::move(bytes)) {}
 
   // `rank` is back and knows these groups, which are all in the table; it will repeat its unanswered requests.
-  void Return(uint32_t rank, const v1::Hello& hello);
+  void Return(uint32_t rank, const v1::Hello& hello, absl::Time now);
   // `rank` has left the epoch meanwhile: no rank waits for it any more.
   void Leave(uint32_t rank);
   // RESOURCE_EXHAUSTED: the rank has said too much already, or there is no room.
@@ -87,6 +89,7 @@ class Reattachment {
 
   absl::btree_set<uint32_t> missing_;
   absl::Time until_;
+  const absl::Duration after_each_;
   const size_t most_per_rank_;
   // Shared by all that is charged to the job.
   const std::shared_ptr<ByteAccount> bytes_;

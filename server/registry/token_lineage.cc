@@ -24,6 +24,20 @@ std::optional<int64_t> TokenLineage::Link::LatestFor(int64_t until_unix_ms) cons
   return latest;
 }
 
+bool TokenLineage::Walk::Next() {
+  while (!ways_.empty()) {
+    at_ = ways_.top();
+    ways_.pop();
+    if (!reached_.contains(id())) return true;
+  }
+  return false;
+}
+
+void TokenLineage::Walk::Follow(const std::string& other, const Link& link) {
+  const std::optional<int64_t> taken = link.TakenThrough(since_unix_ms());
+  if (taken.has_value() && !reached_.contains(other)) ways_.push({*taken, other});
+}
+
 void TokenLineage::Put(const v1::TokenRecord& record) {
   const std::string& id = record.about().id();
   Erase(id);
@@ -55,22 +69,13 @@ const TokenLineage::Links& TokenLineage::LinksIn(const Index& index, const std::
 }
 
 TokenLineage::Times TokenLineage::ReachOf(const std::string& id, int64_t since_unix_ms, const Prune& prune) const {
-  Times reached;
-  // No token is taken earlier than its origin, so that the first way to a token is the earliest one.
-  using Way = std::pair<int64_t, std::string>;
-  std::priority_queue<Way, std::vector<Way>, std::greater<Way>> ways;
-  ways.push({since_unix_ms, id});
-  while (!ways.empty()) {
-    const auto [since, origin] = ways.top();
-    ways.pop();
-    if (reached.contains(origin) || (prune && prune(origin, since))) continue;
-    reached.emplace(origin, since);
-    for (const auto& [other, link] : DerivedFrom(origin)) {
-      const std::optional<int64_t> taken = link.TakenThrough(since);
-      if (taken.has_value() && !reached.contains(other)) ways.push({*taken, other});
-    }
+  Walk walk(id, since_unix_ms);
+  while (walk.Next()) {
+    if (prune && prune(walk.id(), walk.since_unix_ms())) continue;
+    walk.Enter();
+    for (const auto& [other, link] : DerivedFrom(walk.id())) walk.Follow(other, link);
   }
-  return reached;
+  return walk.reached();
 }
 
 std::set<std::string> TokenLineage::Descendants(const std::vector<std::string>& ids) const {

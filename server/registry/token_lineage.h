@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <queue>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -34,6 +36,33 @@ class TokenLineage {
   };
   using Links = absl::btree_map<std::string, Link>;
   using Times = absl::btree_map<std::string, int64_t>;
+
+  // The same walk as ReachOf's, step by step. It is told the links, and points to nothing of the lineage, which may
+  // change between two steps: the walk finds what it is told.
+  class Walk {
+   public:
+    Walk(const std::string& id, int64_t since_unix_ms) { ways_.push({since_unix_ms, id}); }
+
+    // Goes to the token that is taken next. False: there is none.
+    bool Next();
+    // The token where the walk is, and since when it is taken.
+    const std::string& id() const { return at_.second; }
+    int64_t since_unix_ms() const { return at_.first; }
+    // Enters it: now its links can be followed.
+    void Enter() { reached_.emplace(id(), since_unix_ms()); }
+    // `other` is derived from it.
+    void Follow(const std::string& other, const Link& link);
+    // Those that were entered.
+    const Times& reached() const { return reached_; }
+
+   private:
+    using Way = std::pair<int64_t, std::string>;
+
+    // No token is taken earlier than its origin, so that the first way to a token is the earliest one.
+    std::priority_queue<Way, std::vector<Way>, std::greater<Way>> ways_;
+    Way at_ = {};
+    Times reached_;
+  };
 
   // Takes a token in, or its new record.
   void Put(const v1::TokenRecord& record);

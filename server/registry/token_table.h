@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -48,8 +49,12 @@ class TokenTable {
   // it takes pointers to the records only.
   std::vector<v1::Token> List(absl::string_view tenant, absl::Time now) const;
   // The ids of the other tokens that are good, and that would end if `id` were revoked with those that were made or
-  // rotated with it since `since`.
+  // rotated with it since `since`. Takes time in proportion to the links between them, some milliseconds for a tenant
+  // with all that it may have, and gives the lock, which all that authenticate need, back between few of them: of what
+  // changes meanwhile, it may find a part.
   std::vector<std::string> EndingWith(const std::string& id, int64_t since_unix_ms, absl::Time now) const;
+  // Whether there is any.
+  bool EndsAnyWith(const std::string& id, int64_t since_unix_ms, absl::Time now) const;
   // Whether it expired 30 days ago, and has had no run for as long.
   bool HasLongExpired(absl::string_view id, absl::Time now) const;
   // How many of the tenant's are kept; how many of these are good. Both without a look at each.
@@ -101,6 +106,18 @@ class TokenTable {
     std::vector<int64_t> good_until_unix_ms;
   };
 
+  // A token of a walk: whether it is good, whether it and all that is reached from it were taken as early, and
+  // otherwise the first of its links behind one.
+  struct Step {
+    bool is_good = false;
+    bool is_taken = false;
+    std::vector<std::pair<std::string, TokenLineage::Link>> links = {};
+  };
+
+  std::vector<std::string> FindEndingWith(const std::string& id, int64_t since_unix_ms, absl::Time now,
+                                          size_t most) const ABSL_LOCKS_EXCLUDED(mutex_);
+  Step StepOf(const TokenLineage::Walk& walk, const std::string& behind, absl::Time now) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
   const Kept& KeptOf(absl::string_view tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the entry into its tenant's good_until_unix_ms, or out of it, unless it was revoked: before and after all
   // that changes it.

@@ -288,7 +288,7 @@ class Coordinator::Parts {
 
   absl::Status OpenPort(const GrpcServerOptions& grpc_options) {
     absl::StatusOr<std::unique_ptr<GrpcServer>> server =
-        GrpcServer::Open(grpc_options, &tenants_, &bytes_, &metrics_, audit_.get());
+        GrpcServer::Open(grpc_options, &tenants_, &metrics_, audit_.get());
     if (!server.ok()) return server.status();
     server_ = *std::move(server);
     router_ = std::make_unique<CallRouter>(&tenants_, server_->listener(), loops_.get(), &output_router_, &metrics_,
@@ -414,6 +414,7 @@ class Coordinator::Parts {
     output_router_.streams().CloseAll(status);
     output_router_.calls().AnswerAll(status);
     queue_->Stop();
+    router_->large_reader().Stop();
     sweeper_.reset();
     server_->Stop(kFarewell);
     if (flow_ != nullptr) flow_->Stop();

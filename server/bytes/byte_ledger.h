@@ -37,9 +37,11 @@ inline constexpr int64_t kPaceBurstSeconds = 32;
 inline constexpr int64_t kPaceReserveBytes = 256 << 10;
 // Each message and each call costs so much more than its bytes.
 inline constexpr int64_t kPaceMessageBytes = 4 << 10;
-// The message of a call that is larger in memory is read when its tenant has paid for those before it.
+// The message of a call that is larger in memory is read when its tenant has paid for those before it. One that is
+// larger on the wire is weighed on LargeReader's thread.
 inline constexpr int64_t kLargeCallBytes = 64 << 10;
-// And that of a stream. A large job's heartbeats are smaller, so that no sign of life waits.
+// The message of a stream that is larger in memory is read so, too. A large job's heartbeats are smaller, so that no
+// sign of life waits.
 inline constexpr int64_t kLargeStreamedBytes = 1 << 20;
 
 // The bytes that the coordinator holds on behalf of each tenant and job (decision 30). Accounts are made when they are
@@ -58,9 +60,8 @@ class ByteLedger {
 
   // How fast the tenant's messages are read: those of streams, and its calls.
   std::shared_ptr<Pace> PaceOf(const std::string& tenant);
-  // How fast messages may come that are larger than kLargeCallBytes, or on streams than kLargeStreamedBytes: at the
-  // same rate. It has a bucket of its own, so that workers' calls are not refused for the many small messages of
-  // streams.
+  // How fast messages are read that are larger in memory than kLargeCallBytes, or on streams than kLargeStreamedBytes:
+  // at the same rate. It has a bucket of its own, so that they do not wait for the many small messages of streams.
   std::shared_ptr<Pace> LargeMessagesOf(const std::string& tenant);
 
   // How fast the tenant is answered where it looks: at the same rate. It has a bucket of its own, so that no reader

@@ -7,7 +7,7 @@
 #include "base/steady_time.h"
 #include "grpc/support/time.h"
 #include "server/edge/answers/status.h"
-#include "server/edge/caller/large_messages.h"
+#include "server/edge/caller/caller.h"
 #include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/worker_proof.h"
 #include "server/loop/event_bytes.h"
@@ -27,6 +27,9 @@ constexpr size_t kStreamsPerWorker = 2;
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 // A worker for which more waits does not keep up; where its job or its tenant has no room, its stream is ended.
 constexpr int64_t kBacklogBytes = 16 << 10;
+// All workers of a job come back at once when their coordinator has started anew, each with all names, which their job
+// knows from the first: a large hello costs this part of another message.
+constexpr int64_t kHelloDiscount = 4;
 // Timers are no finer.
 constexpr absl::Duration kShortestPause = absl::Milliseconds(1);
 
@@ -55,38 +58,82 @@ AttachStream::AttachStream(CallRouter* router, grpc::CallbackServerContext* cont
   if (bytes == nullptr || access_.tenant.empty() || !HasPace(access_)) return;
   account_ = bytes->Tenant(access_.tenant);
   pace_ = bytes->PaceOf(access_.tenant);
-  large_ = bytes->LargeMessagesOf(access_.tenant);
+}
+
+class AttachStream::Large : public LargeMessage {
+ public:
+  explicit Large(std::shared_ptr<AttachStream> stream) : stream_(std::move(stream)) {}
+
+  absl::StatusOr<int64_t> Weigh() override { return stream_->Weigh(); }
+  int64_t Read() override {
+    int64_t price = 0;
+    stream_->ResumeBy([&] { price = stream_->ReadMessage(); });
+    return price;
+  }
+  void Refuse(const absl::Status& status) override {
+    // gRPC tells of a stream that has broken when it is read.
+    if (absl::IsCancelled(status)) return stream_->ResumeBy([] {});
+    stream_->Fail(status);
+  }
+  bool IsGone() const override { return stream_->IsOver(); }
+
+ private:
+  const std::shared_ptr<AttachStream> stream_;
+};
+
+bool AttachStream::IsOver() {
+  absl::MutexLock lock(&mutex_);
+  return context_ == nullptr || end_.has_value() || context_->IsCancelled();
 }
 
 void AttachStream::OnReadDone(bool ok) {
   if (!ok) return OnReadsEnded();
-  absl::StatusOr<ReceivedMessage> received = ReceivedMessage::Weigh(bytes_, *v1::WorkerMessage::descriptor());
-  bytes_.Clear();
-  if (!received.ok()) return Fail(received.status());
-  received_ = *std::move(received);
+  // The hello has come, however long it waits.
+  if (key_.job.empty()) hello_alarm_.Cancel();
+  const auto wire_bytes = static_cast<int64_t>(bytes_.Valid() ? bytes_.Length() : 0);
+  if (wire_bytes > kLargeCallBytes) return AwaitReader(wire_bytes);
+  const absl::StatusOr<int64_t> weight = Weigh();
+  if (!weight.ok()) return Fail(weight.status());
+  if (*weight > kLargeStreamedBytes) return AwaitReader(wire_bytes);
   ReadMessage();
 }
 
-void AttachStream::ReadMessage() {
-  if (const absl::Duration wait = WaitToRead(); wait > absl::ZeroDuration()) return Pause(/*is_read=*/false, wait);
-  incoming_bytes_ = received_.memory_bytes();
-  if (large_ != nullptr && incoming_bytes_ > kLargeStreamedBytes) large_->Take(incoming_bytes_, SteadyNow());
-  paused_.Release();
-  const absl::Status read = std::exchange(received_, {}).ReadInto(&incoming_);
-  if (!read.ok()) return Fail(read);
-  TakeIn();
+absl::StatusOr<int64_t> AttachStream::Weigh() {
+  // It may have been weighed already.
+  if (!bytes_.Valid()) return received_.memory_bytes();
+  absl::StatusOr<ReceivedMessage> received = ReceivedMessage::Weigh(bytes_, *v1::WorkerMessage::descriptor());
+  bytes_.Clear();
+  if (!received.ok()) return received.status();
+  received_ = *std::move(received);
+  return received_.memory_bytes();
 }
 
-absl::Duration AttachStream::WaitToRead() const {
-  if (large_ == nullptr || received_.memory_bytes() <= kLargeStreamedBytes) return absl::ZeroDuration();
-  return large_->Wait(SteadyNow());
+void AttachStream::AwaitReader(int64_t wire_bytes) {
+  if (!Hold(wire_bytes)) return;
+  // A stream has one message that waits, so this does not fail.
+  const absl::Status added = router_->large_reader().Add(router_->SenderOf(access_), LargeReader::Kind::kStreamed,
+                                                         wire_bytes, std::make_unique<Large>(shared_from_this()));
+  if (!added.ok()) Fail(added);
+}
+
+int64_t AttachStream::ReadMessage() {
+  const int64_t bytes = incoming_bytes_ = received_.memory_bytes();
+  paused_.Release();
+  const absl::Status read = std::exchange(received_, {}).ReadInto(&incoming_);
+  const int64_t price = incoming_.has_hello() ? bytes / kHelloDiscount : bytes;
+  if (read.ok()) {
+    TakeIn();
+  } else {
+    Fail(read);
+  }
+  return price;
 }
 
 void AttachStream::TakeIn() {
   ByteCharge charge;
   absl::Status status = MakeRoom(&charge);
   // A stream without its hello is no proof that its worker lives, which would wait for an answer.
-  if (RetryDelayOf(status).has_value() && !incoming_.has_hello()) return Pause(/*is_read=*/true, kLongestPause);
+  if (RetryDelayOf(status).has_value() && !incoming_.has_hello()) return Pause();
   // A large message was paid for when it was read.
   const int64_t bytes = incoming_bytes_ > kLargeStreamedBytes ? 0 : charge.bytes();
   if (status.ok()) status = Receive(std::move(charge));
@@ -113,19 +160,23 @@ absl::Status AttachStream::MakeRoom(ByteCharge* charge) {
   return account_->Take(ByteKind::kEvents, BytesOfEvent(incoming_bytes_), ByteClass::kJob, charge);
 }
 
-void AttachStream::Pause(bool is_read, absl::Duration wait) {
-  const int64_t bytes = is_read ? BytesOfEvent(incoming_bytes_) : received_.wire_bytes();
+bool AttachStream::Hold(int64_t bytes) {
+  if (account_ == nullptr) return true;
   paused_ = account_->Add(ByteKind::kPaused, bytes);
-  if (account_->IsOver(BytePool::kPaused)) {
-    account_->CountShed(ByteKind::kPaused);
-    return Fail(WithRetryDelay(absl::ResourceExhaustedError(
-                                   absl::StrCat("tenant ", access_.tenant, " has too many messages that wait: ",
+  if (!account_->IsOver(BytePool::kPaused)) return true;
+  account_->CountShed(ByteKind::kPaused);
+  Fail(WithRetryDelay(
+      absl::ResourceExhaustedError(absl::StrCat("tenant ", access_.tenant, " has too many messages that wait: ",
                                                 account_->limit(BytePool::kPaused), " bytes of a stream are the most")),
-                               kRetryWhenFull));
-  }
-  held_ = is_read ? Held::kRead : Held::kUnread;
-  const std::shared_ptr<grpc::Alarm> alarm = ResumeAfter(std::min(wait, kLongestPause));
-  if (!is_read) return;
+      kRetryWhenFull));
+  return false;
+}
+
+void AttachStream::Pause() {
+  const int64_t bytes = BytesOfEvent(incoming_bytes_);
+  if (!Hold(bytes)) return;
+  waits_for_room_ = true;
+  const std::shared_ptr<grpc::Alarm> alarm = ResumeAfter(kLongestPause);
   account_->AwaitRoom(BytePool::kQueued, bytes, alarm, [weak = std::weak_ptr<grpc::Alarm>(alarm)] {
     if (const std::shared_ptr<grpc::Alarm> waiting = weak.lock()) waiting->Cancel();
   });
@@ -141,6 +192,14 @@ std::shared_ptr<grpc::Alarm> AttachStream::ResumeAfter(absl::Duration delay) {
 }
 
 void AttachStream::Resume() {
+  const bool waited_for_room = std::exchange(waits_for_room_, false);
+  ResumeBy([this, waited_for_room] {
+    if (waited_for_room) return TakeIn();
+    StartRead(&bytes_);
+  });
+}
+
+void AttachStream::ResumeBy(absl::FunctionRef<void()> go_on) {
   bool is_broken = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -148,14 +207,11 @@ void AttachStream::Resume() {
     ++resuming_;
     is_broken = context_->IsCancelled();
   }
-  const Held held = std::exchange(held_, Held::kNone);
-  if (held == Held::kUnread && !is_broken) {
-    ReadMessage();
-  } else if (held == Held::kRead && !is_broken) {
-    TakeIn();
-  } else {
+  if (is_broken) {
     paused_.Release();
     StartRead(&bytes_);
+  } else {
+    go_on();
   }
   {
     absl::MutexLock lock(&mutex_);
@@ -186,7 +242,6 @@ absl::Status AttachStream::Identify(const v1::Hello& hello) {
   if (router_->bytes() != nullptr) {
     account_ = router_->bytes()->Stream(key_.tenant, key_.job);
     pace_ = router_->bytes()->PaceOf(key_.tenant);
-    large_ = router_->bytes()->LargeMessagesOf(key_.tenant);
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
@@ -29,8 +30,8 @@ namespace farandole {
 // One worker's Attach stream. Shared by gRPC (until OnDone), by the StreamTable, and by threads that are sending; after
 // OnDone it is an empty shell in which nothing happens. Messages go to the mailbox of the job that `hello` named.
 //
-// Messages come as bytes, and are weighed before they are read. One that will be large in memory is read when its
-// tenant has paid for those before it.
+// Messages come as bytes, and are weighed before they are read. LargeReader does both for a large one, when its tenant
+// has paid for those before it.
 //
 // Where the job's account has no room for a message (ByteLedger), the stream reads no further until there is, and so
 // the worker's own queue fills. It does so too where the tenant sends faster than it may (Pace), for half a second at
@@ -60,13 +61,16 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   void OnWriteDone(bool ok) override;
   void OnDone() override;
 
-  // Incoming; OnReadDone and Resume call these, never both at once.
-  // Reads the message that has come, or waits until it may.
-  void ReadMessage();
-  // For how long it may not be read yet.
-  absl::Duration WaitToRead() const;
+  // Incoming; OnReadDone, Resume and LargeReader call these, never two at once.
+  // The message that has come, for LargeReader.
+  class Large;
+  absl::StatusOr<int64_t> Weigh();
+  void AwaitReader(int64_t wire_bytes);
+  // Reads the message that was weighed. Returns what it costs if it is large.
+  int64_t ReadMessage();
   void TakeIn();
-  // Reads the next message, at once or when the tenant may send it.
+  bool IsOver() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reads the next message, at once or when the tenant may send it; `bytes` are what this one costs.
   void ReadOn(int64_t bytes);
   // Finds out whose the stream is.
   absl::Status Identify(const v1::Hello& hello);
@@ -74,11 +78,15 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   absl::Status MakeRoom(ByteCharge* charge);
   absl::Status Open(v1::Hello hello, ByteCharge charge);
   absl::Status Receive(ByteCharge charge);
-  // Holds the message, which was read or not, for as long, or until there is room.
-  void Pause(bool is_read, absl::Duration wait);
+  // Charges a message that waits. False: there are too many, and the stream has ended.
+  bool Hold(int64_t bytes);
+  // Holds the message, which was read, until there is room.
+  void Pause();
   // Has Resume called after the delay; returns the alarm that does so, and does so at once when it is cancelled.
   std::shared_ptr<grpc::Alarm> ResumeAfter(absl::Duration delay);
   void Resume() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Calls `go_on` unless the stream has ended; where it has broken, has gRPC say so.
+  void ResumeBy(absl::FunctionRef<void()> go_on) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnReadsEnded();
 
   // Outgoing.
@@ -107,10 +115,9 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   // Null: nothing is charged. Shared with its charges. The account is the tenant's until the hello has named the job.
   std::shared_ptr<ByteAccount> account_;
   std::shared_ptr<Pace> pace_;
-  std::shared_ptr<Pace> large_;
-  // A message waits: to be read, or when that was done for room; its bytes.
-  enum class Held { kNone, kUnread, kRead } held_ = Held::kNone;
+  // Of a message that waits, to be read or for room.
   ByteCharge paused_;
+  bool waits_for_room_ = false;
 
   absl::Mutex mutex_;
   grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);

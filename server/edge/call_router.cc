@@ -7,10 +7,11 @@
 #include "base/steady_time.h"
 #include "base/text/part_name.h"
 #include "base/text/plain_text.h"
+#include "server/edge/answers/large_call.h"
 #include "server/edge/caller/caller.h"
-#include "server/edge/caller/large_messages.h"
 #include "server/job/rules/bounds.h"
 #include "server/loop/event_bytes.h"
+#include "web/http_message.h"
 
 namespace farandole {
 
@@ -54,13 +55,29 @@ absl::Status CallRouter::TakePace(const Access& access, Right right, int64_t byt
                         kRetryWhenFull);
 }
 
-absl::Status CallRouter::TakeLarge(const grpc::CallbackServerContext& context, int64_t bytes) {
-  if (bytes_ == nullptr || bytes <= kLargeCallBytes) return absl::OkStatus();
-  const absl::StatusOr<Access> access = CallerOf(*tenants_, context);
-  if (!access.ok() || !HasPace(*access)) return access.status();
-  if (absl::Status paid = CheckLargeMessages(bytes_, *access); !paid.ok()) return paid;
-  bytes_->LargeMessagesOf(access->tenant)->Take(bytes, SteadyNow());
-  return absl::OkStatus();
+LargeReader::Sender CallRouter::SenderOf(const Access& access) {
+  const std::string name = absl::StrCat(access.token_id, "/", access.job);
+  if (!HasPace(access)) return {kClusterOwner, name, nullptr};
+  return {access.tenant, name, bytes_ == nullptr ? nullptr : bytes_->LargeMessagesOf(access.tenant)};
+}
+
+void CallRouter::Read(UnaryCall* call, grpc::ByteBuffer bytes, google::protobuf::Message* request,
+                      std::function<void()> go_on) {
+  const auto wire_bytes = static_cast<int64_t>(bytes.Valid() ? bytes.Length() : 0);
+  auto large = std::make_unique<LargeCall>(call, std::move(bytes), request, std::move(go_on));
+  if (wire_bytes <= kLargeCallBytes) {
+    const absl::StatusOr<int64_t> weight = large->Weigh();
+    if (!weight.ok()) return call->End(weight.status());
+    if (*weight <= kLargeCallBytes) {
+      large->Read();
+      return;
+    }
+  }
+  const absl::StatusOr<Access> access = CallerOf(*tenants_, call->context());
+  const absl::Status added =
+      access.ok() ? large_reader_.Add(SenderOf(*access), LargeReader::Kind::kCall, wire_bytes, std::move(large))
+                  : access.status();
+  if (!added.ok()) call->End(added);
 }
 
 void CallRouter::TakePaceOfAnswer(const Access& access, size_t bytes, int64_t reserved) {

@@ -15,12 +15,14 @@
 #include "absl/strings/string_view.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/grpcpp.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "server/audit/audit_log.h"
 #include "server/audit/change_audit.h"
 #include "server/bytes/byte_ledger.h"
 #include "server/edge/answers/status.h"
 #include "server/edge/answers/unary_call.h"
 #include "server/edge/client_listener.h"
+#include "server/edge/messages/large_reader.h"
 #include "server/edge/output_router.h"
 #include "server/loop/job_loops.h"
 #include "server/metrics/metrics.h"
@@ -74,6 +76,13 @@ class CallRouter {
   absl::StatusOr<About> Identify(const grpc::CallbackServerContext& context, Right right, const std::string& job,
                                  const std::string& tenant = "");
 
+  // Reads a call's message into `request`, and calls `go_on`: at once, or on LargeReader's thread. Ends the call where
+  // it cannot be read.
+  void Read(UnaryCall* call, grpc::ByteBuffer bytes, google::protobuf::Message* request, std::function<void()> go_on);
+  LargeReader& large_reader() { return large_reader_; }
+  // The caller, as it has turns and pays for large messages.
+  LargeReader::Sender SenderOf(const Access& access);
+
   // Puts a call into its job's mailbox; the job's Reply answers it. `make_event(call)` makes the event. With a `viewer`
   // the call is a look: its tenant pays for the answer, and has it charged until the client has read it. `edit` may
   // change the answer before that; null: it does not. `of_cluster` as Push's, for a call that is no look.
@@ -103,9 +112,6 @@ class CallRouter {
   // Charges a call to its owner's tenant. RESOURCE_EXHAUSTED with when to retry: a call that looks, of a tenant that
   // sends, or asks for, more than it may.
   absl::Status TakePace(const Access& access, Right right, int64_t bytes = kPaceMessageBytes);
-  // Charges a call's message, which has not been read yet, to its owner's tenant if it will be large in memory.
-  // RESOURCE_EXHAUSTED: CheckLargeMessages's; and the errors of CallerOf.
-  absl::Status TakeLarge(const grpc::CallbackServerContext& context, int64_t bytes);
   // A call that looks costs as much as its answer is long, and no less than kPaceMessageBytes. Those were taken when it
   // came; this takes the rest, less what the call has reserved.
   void TakePaceOfAnswer(const Access& access, size_t bytes, int64_t reserved = 0);
@@ -138,6 +144,7 @@ class CallRouter {
   Metrics* const metrics_;
   AuditLog* const audit_;
   ChangeAudit changes_;
+  LargeReader large_reader_;
   const size_t stream_queue_limit_;
   LaunchQueue* queue_ = nullptr;
   ByteLedger* bytes_ = nullptr;

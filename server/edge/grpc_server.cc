@@ -107,8 +107,8 @@ void SetBounds(grpc::ServerBuilder* builder) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Open(const GrpcServerOptions& options, const Tenants* tenants,
-                                                             ByteLedger* bytes, Metrics* metrics, AuditLog* audit) {
-  std::unique_ptr<GrpcServer> server(new GrpcServer(options, tenants, bytes, metrics, audit));
+                                                             Metrics* metrics, AuditLog* audit) {
+  std::unique_ptr<GrpcServer> server(new GrpcServer(options, tenants, metrics, audit));
   absl::StatusOr<std::unique_ptr<ClientListener>> listener =
       ClientListener::Open(options.listen, options.clients, metrics);
   if (!listener.ok()) return listener.status();
@@ -120,7 +120,7 @@ absl::Status GrpcServer::Start(const std::vector<grpc::Service*>& services) {
   PrepareLibrary();
   grpc::ServerBuilder builder;
   const std::shared_ptr<grpc::ServerCredentials> credentials = Credentials(options_);
-  credentials->SetAuthMetadataProcessor(std::make_shared<TokenCheck>(tenants_, bytes_, metrics_, audit_));
+  credentials->SetAuthMetadataProcessor(std::make_shared<TokenCheck>(tenants_, metrics_, audit_));
   using ConnectionType = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(ConnectionType::FROM_FD, credentials);
   SetBounds(&builder);

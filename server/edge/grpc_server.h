@@ -9,7 +9,6 @@
 #include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
 #include "server/audit/audit_log.h"
-#include "server/bytes/byte_ledger.h"
 #include "server/edge/client_listener.h"
 #include "server/edge/listen_address.h"
 #include "server/metrics/metrics.h"
@@ -38,7 +37,7 @@ class GrpcServer {
  public:
   // All outlive the server. UNAVAILABLE: the address cannot be listened on.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Open(const GrpcServerOptions& options, const Tenants* tenants,
-                                                          ByteLedger* bytes, Metrics* metrics, AuditLog* audit);
+                                                          Metrics* metrics, AuditLog* audit);
   // `services` outlive the server. To be called once. UNAVAILABLE: the certificate does not fit its key.
   absl::Status Start(const std::vector<grpc::Service*>& services);
   // Stops at once.
@@ -53,13 +52,11 @@ class GrpcServer {
   void Stop(absl::Duration grace);
 
  private:
-  GrpcServer(const GrpcServerOptions& options, const Tenants* tenants, ByteLedger* bytes, Metrics* metrics,
-             AuditLog* audit)
-      : options_(options), tenants_(tenants), bytes_(bytes), metrics_(metrics), audit_(audit) {}
+  GrpcServer(const GrpcServerOptions& options, const Tenants* tenants, Metrics* metrics, AuditLog* audit)
+      : options_(options), tenants_(tenants), metrics_(metrics), audit_(audit) {}
 
   const GrpcServerOptions options_;
   const Tenants* const tenants_;
-  ByteLedger* const bytes_;
   Metrics* const metrics_;
   AuditLog* const audit_;
   std::unique_ptr<ClientListener> listener_;

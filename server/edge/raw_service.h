@@ -5,15 +5,12 @@
 #include <memory>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "base/check.h"
 #include "google/protobuf/descriptor.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "server/edge/answers/unary_call.h"
 #include "server/edge/call_router.h"
-#include "server/edge/messages/received_message.h"
 
 namespace farandole {
 
@@ -38,18 +35,13 @@ class RawService : public Of::Service {
                                      grpc::ByteBuffer* answer) -> grpc::ServerUnaryReactor* {
       UnaryCall* const call = UnaryCall::Start(context, answer);
       auto request = std::make_unique<Request>();
-      const absl::Status status = Read(*bytes, *context, request.get());
-      // gRPC would keep them until the call is done.
-      const_cast<grpc::ByteBuffer*>(bytes)->Clear();
-      if (!status.ok()) {
-        call->End(status);
-        return call;
-      }
       auto response = std::make_unique<Response>();
-      const Request* const asked = request.get();
+      Request* const asked = request.get();
       Response* const told = response.get();
       call->Keep(std::move(request), std::move(response));
-      (static_cast<Self*>(this)->*method)(call, asked, told);
+      // gRPC would keep the bytes until the call is done.
+      router_->Read(call, std::exchange(*const_cast<grpc::ByteBuffer*>(bytes), {}), asked,
+                    [=] { (static_cast<Self*>(this)->*method)(call, asked, told); });
       return call;
     };
     this->MarkMethodRawCallback(IndexOf(name), new UnaryMethod(take));
@@ -68,13 +60,6 @@ class RawService : public Of::Service {
     const auto* method = pool->FindServiceByName(Of::service_full_name())->FindMethodByName(name);
     FD_CHECK(method != nullptr) << Of::service_full_name() << " has no method " << name;
     return method->index();
-  }
-  absl::Status Read(const grpc::ByteBuffer& bytes, const grpc::CallbackServerContext& context,
-                    google::protobuf::Message* request) {
-    const absl::StatusOr<ReceivedMessage> message = ReceivedMessage::Weigh(bytes, *request->GetDescriptor());
-    if (!message.ok()) return message.status();
-    if (absl::Status paid = router_->TakeLarge(context, message->memory_bytes()); !paid.ok()) return paid;
-    return message->ReadInto(request);
   }
 };
 

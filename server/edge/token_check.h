@@ -3,7 +3,6 @@
 
 #include "grpcpp/security/auth_metadata_processor.h"
 #include "server/audit/audit_log.h"
-#include "server/bytes/byte_ledger.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/tenants.h"
 
@@ -14,19 +13,18 @@ namespace farandole {
 // those of server reflection one of root. Called by gRPC's threads; what it points to outlives the server.
 class TokenCheck : public grpc::AuthMetadataProcessor {
  public:
-  TokenCheck(const Tenants* tenants, ByteLedger* bytes, Metrics* metrics, AuditLog* audit)
-      : tenants_(tenants), bytes_(bytes), metrics_(metrics), audit_(audit) {}
+  TokenCheck(const Tenants* tenants, Metrics* metrics, AuditLog* audit)
+      : tenants_(tenants), metrics_(metrics), audit_(audit) {}
 
   // It looks into a table, and may write a line of the audit log.
   bool IsBlocking() const override { return false; }
   // UNAUTHENTICATED: no token and no certificate, or one that is not known; PERMISSION_DENIED: reflection without a
-  // token of root; RESOURCE_EXHAUSTED: CheckLargeMessages's.
+  // token of root.
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata* consumed,
                        OutputMetadata* response) override;
 
  private:
   const Tenants* const tenants_;
-  ByteLedger* const bytes_;
   Metrics* const metrics_;
   AuditLog* const audit_;
 };

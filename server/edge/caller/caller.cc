@@ -38,6 +38,8 @@ absl::StatusOr<Access> CallerOf(const Tenants& tenants, const grpc::ServerContex
                   connection.get());
 }
 
+bool HasPace(const Access& access) { return !IsOfCluster(access.role); }
+
 std::string OnlyOfToken(const Access& access) { return Has(access.role, Right::kControl) ? "" : access.token_id; }
 
 }  // namespace farandole

@@ -19,6 +19,10 @@ absl::StatusOr<Access> CallerOf(const Tenants& tenants, const grpc::string_ref* 
 // The same for a call of which the metadata is here.
 absl::StatusOr<Access> CallerOf(const Tenants& tenants, const grpc::ServerContextBase& call);
 
+// Whether the caller's messages and looks are paid for by its tenant. Roles of the cluster can find out why the
+// coordinator is busy.
+bool HasPace(const Access& access);
+
 // The token whose jobs alone the caller may change (AbortRequested::only_of_token); "": those of all.
 std::string OnlyOfToken(const Access& access);
 

@@ -1,10 +1,8 @@
 #include "server/audit/audit_log.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/retry/retry_delay.h"
 #include "base/text/plain_text.h"
 #include "server/registry/rights.h"
 #include "spdlog/spdlog.h"
@@ -48,11 +46,6 @@ Json FieldsOf(Json principal, const AuditLog::Call& call, absl::string_view outc
   return json;
 }
 
-// Root may change everything, and so write as many lines as it likes.
-bool HasBounds(const Access& caller) { return caller.role != v1::ROOT; }
-
-std::string KeyOf(const Access& caller) { return absl::StrCat(caller.tenant, "\n", caller.token_id); }
-
 // Without its port, which differs with each connection: "ipv4:10.0.0.7".
 std::string AddressOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
 
@@ -84,65 +77,28 @@ AuditLog::~AuditLog() {
   EndWindow();
 }
 
-double AuditLog::Tally::Left(const One& one, absl::Time now) const {
-  return std::max(0.0, one.count - absl::FDivDuration(now - one.at, pause_));
-}
-
-double AuditLog::Tally::Of(const std::string& name, absl::Time now) const {
-  const auto found = of_.find(name);
-  return found == of_.end() ? 0 : Left(found->second, now);
-}
-
-void AuditLog::Tally::Count(const std::string& name, absl::Time now) {
-  if (of_.size() >= kMostRemembered && !of_.contains(name)) {
-    of_.erase(std::min_element(of_.begin(), of_.end(), [&](const auto& a, const auto& b) {
-      return Left(a.second, now) < Left(b.second, now);
-    }));
-  }
-  One& one = of_[name];
-  one = {Left(one, now) + 1, now};
-}
-
-absl::Status AuditLog::CheckBounds(const Access& caller, bool is_of_tenant, absl::Time now) const {
-  if (!HasBounds(caller)) return absl::OkStatus();
-  std::string why;
-  absl::Duration pause = kChangePause;
-  if (failed_.Of(KeyOf(caller), now) >= kMostFailures) {
-    why = absl::StrCat(kMostFailures, " changes of ", caller.Text(), " have failed");
-    pause = kFailurePause;
-  } else if (changed_.Of(KeyOf(caller), now) >= kMostChanges) {
-    why = absl::StrCat(caller.Text(), " has made ", kMostChanges, " changes");
-  } else if (is_of_tenant && tenants_.Of(caller.tenant, now) >= kTenantTimes * kMostChanges) {
-    why = absl::StrCat("tenant ", caller.tenant, " has made ", kTenantTimes * kMostChanges, " changes");
-    pause /= kTenantTimes;
-  } else {
-    return absl::OkStatus();
-  }
-  return WithRetryDelay(
-      absl::ResourceExhaustedError(absl::StrCat("nothing was changed: ", why, ", and in the long run one in ",
-                                                absl::FormatDuration(pause), " may; retry after that")),
-      pause);
-}
-
 absl::Status AuditLog::AllowChange(const Access& caller, const Call& call, absl::Time now) {
+  if (directory_.empty()) return absl::OkStatus();
+  // Without the lock: it may take milliseconds.
+  const bool is_exempt = bounds_.IsExempt(caller, call.target, call.ends_good_token, now);
   const std::lock_guard<std::mutex> lock(mutex_);
-  const bool is_exempt = call.ends_good_token && ending_.Of(call.target, now) <= 0;
-  const bool is_of_tenant = !IsOfCluster(caller.role) && !is_exempt;
-  if (changes_ == nullptr) return absl::OkStatus();
-  if (absl::Status bounded = CheckBounds(caller, is_of_tenant, now); !bounded.ok()) return bounded;
-  const absl::Status added = changes_->Add(FieldsOf(PrincipalOf(caller), call, "allowed"));
-  if (added.ok() && HasBounds(caller)) changed_.Count(KeyOf(caller), now);
-  if (added.ok() && is_of_tenant) tenants_.Count(caller.tenant, now);
-  if (added.ok() && is_exempt) ending_.Count(call.target, now);
-  if (added.ok()) return added;
-  return absl::UnavailableError(
-      absl::StrCat("nothing was changed, since that could not be audited: ", added.message()));
+  if (absl::Status bounded = bounds_.Check(caller, !is_exempt, now); !bounded.ok()) return bounded;
+  if (absl::Status added = changes_->Add(FieldsOf(PrincipalOf(caller), call, "allowed")); !added.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("nothing was changed, since that could not be audited: ", added.message()));
+  }
+  if (is_exempt) {
+    bounds_.CountExempt(caller, call.target, now);
+  } else {
+    bounds_.CountChange(caller, now);
+  }
+  return absl::OkStatus();
 }
 
 void AuditLog::TellFailed(const Access& caller, const Call& call, const absl::Status& reason, absl::Time now) {
+  if (directory_.empty()) return;
+  bounds_.CountFailure(caller, now);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (changes_ == nullptr) return;
-  if (HasBounds(caller)) failed_.Count(KeyOf(caller), now);
   Json fields = FieldsOf(PrincipalOf(caller), call, "failed");
   fields["reason"] = Shown(reason.message());
   if (absl::Status added = changes_->Add(fields); !added.ok()) spdlog::error("{}", std::string(added.message()));

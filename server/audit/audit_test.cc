@@ -23,6 +23,7 @@
 #include "gtest/gtest.h"
 #include "server/audit/audit_chain.h"
 #include "server/audit/audit_log.h"
+#include "server/audit/change_bounds.h"
 
 namespace farandole {
 namespace {
@@ -316,11 +317,11 @@ TEST_F(AuditTest, ChangesThatFailAreBoundedForEachCaller) {
       fails(bob).message(),
       "nothing was changed: 200 changes of token 0123456789abcdef (launcher of tenant team) have failed, and in the "
       "long run one in 1m may; retry after that");
-  EXPECT_EQ(RetryDelayOf(fails(bob)), AuditLog::kFailurePause);
+  EXPECT_EQ(RetryDelayOf(fails(bob)), ChangeBounds::kFailurePause);
   // Those of others, and changes that do not fail, have no such bound.
   for (int i = 0; i < 201; ++i) ASSERT_TRUE(log->AllowChange(alice, call, now).ok());
   for (int i = 0; i < 300; ++i) ASSERT_TRUE(fails(root).ok());
-  now += AuditLog::kFailurePause;
+  now += ChangeBounds::kFailurePause;
   EXPECT_TRUE(fails(bob).ok());
   EXPECT_FALSE(fails(bob).ok());
 }
@@ -329,7 +330,7 @@ TEST_F(AuditTest, ChangesAreBoundedForACallerAndForItsTenant) {
   const auto caller = [](int i, v1::Role role) { return Access{"team", role, absl::StrCat(1000000000000000 + i)}; };
   const AuditLog::Call call = {"AdminService.AbortJob", "ipv4:10.0.0.7:9", "job team/train"};
   AuditLog::Call revoke = {"AccessService.RevokeToken", "ipv4:10.0.0.7:9", "token 0123456789abcdef"};
-  revoke.ends_good_token = true;
+  revoke.ends_good_token = [] { return true; };
   const auto log = AuditLog::Open(directory_).value();
   absl::Time now = absl::UnixEpoch();
   for (int i = 0; i < 500; ++i) ASSERT_TRUE(log->AllowChange(caller(0, v1::ADMIN), call, now).ok()) << i;
@@ -339,7 +340,7 @@ TEST_F(AuditTest, ChangesAreBoundedForACallerAndForItsTenant) {
         refused.message(),
         "nothing was changed: token 1000000000000000 (admin of tenant team) has made 500 changes, and in the long "
         "run one in 1s may; retry after that");
-    ASSERT_EQ(RetryDelayOf(refused), AuditLog::kChangePause);
+    ASSERT_EQ(RetryDelayOf(refused), ChangeBounds::kChangePause);
   }
   EXPECT_EQ(Verify(kChanges).lines, 500u);
   for (int i = 500; i < 2000; ++i) ASSERT_TRUE(log->AllowChange(caller(i, v1::LAUNCHER), call, now).ok()) << i;
@@ -350,16 +351,56 @@ TEST_F(AuditTest, ChangesAreBoundedForACallerAndForItsTenant) {
   EXPECT_FALSE(log->AllowChange(caller(2, v1::ADMIN), revoke, now).ok()) << "others end it already";
   revoke.target = "token fedcba9876543210";
   EXPECT_TRUE(log->AllowChange(caller(2, v1::ADMIN), revoke, now).ok());
-  revoke.ends_good_token = false;
+  revoke.ends_good_token = [] { return false; };
   revoke.target = "token 00000000fedcba98";
   EXPECT_FALSE(log->AllowChange(caller(2, v1::ADMIN), revoke, now).ok()) << "it has ended, so nothing would change";
   EXPECT_TRUE(log->AllowChange(caller(2, v1::CLUSTER_OPERATOR), call, now).ok());
   EXPECT_TRUE(log->AllowChange({"other", v1::LAUNCHER, "0123456789abcdef"}, call, now).ok());
   for (int i = 0; i < 600; ++i) ASSERT_TRUE(log->AllowChange(caller(3, v1::ROOT), call, now).ok());
-  now += AuditLog::kChangePause;
+  now += ChangeBounds::kChangePause;
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(log->AllowChange(caller(4 + i, v1::LAUNCHER), call, now).ok());
   EXPECT_FALSE(log->AllowChange(caller(8, v1::LAUNCHER), call, now).ok());
   EXPECT_FALSE(log->AllowChange(caller(0, v1::ADMIN), call, now).ok()) << "the tenant's";
+}
+
+TEST_F(AuditTest, NobodyAsksForLongWhetherARevocationEndsAGoodToken) {
+  const auto caller = [](int i) { return Access{"team", v1::ADMIN, absl::StrCat(1000000000000000 + i)}; };
+  const AuditLog::Call call = {"AdminService.AbortJob", "ipv4:10.0.0.7:9", "job team/train"};
+  const auto log = AuditLog::Open(directory_).value();
+  absl::Time now = absl::UnixEpoch();
+  bool ends_good_token = false;
+  int asked = 0;
+  AuditLog::Call revoke = {"AccessService.RevokeToken", "ipv4:10.0.0.7:9", "token 0123456789abcdef"};
+  revoke.ends_good_token = [&] {
+    ++asked;
+    return ends_good_token;
+  };
+  for (int i = 0; i < 500; ++i) ASSERT_TRUE(log->AllowChange(caller(0), revoke, now).ok()) << i;
+  for (int i = 0; i < 1000; ++i) ASSERT_FALSE(log->AllowChange(caller(0), revoke, now).ok());
+  for (int i = 500; i < 2000; ++i) ASSERT_TRUE(log->AllowChange(caller(i), call, now).ok()) << i;
+  for (int i = 0; i < 1000; ++i) ASSERT_FALSE(log->AllowChange(caller(0), revoke, now).ok());
+  ASSERT_TRUE(log->AllowChange({"default", v1::ROOT, "0000000000000001"}, revoke, now).ok());
+  EXPECT_EQ(asked, 0) << "where there was room, where the caller had none, and of the cluster";
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_EQ(RetryDelayOf(log->AllowChange(caller(1), revoke, now)),
+              ChangeBounds::kChangePause / ChangeBounds::kTenantTimes);
+  }
+  EXPECT_EQ(asked, 1);
+  now += ChangeBounds::kChangePause / ChangeBounds::kTenantTimes;
+  ASSERT_TRUE(log->AllowChange(caller(2), call, now).ok());
+  // That of another caller is asked for, and may end one in the meantime; a series of those that do comes through.
+  ends_good_token = true;
+  for (int i = 0; i < 100; ++i) {
+    revoke.target = absl::StrCat("token ", 1000000000000000 + i);
+    EXPECT_FALSE(log->AllowChange(caller(1), revoke, now).ok());
+    EXPECT_TRUE(log->AllowChange(caller(2), revoke, now).ok());
+  }
+  EXPECT_EQ(asked, 101);
+  now += ChangeBounds::kChangePause;
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(log->AllowChange(caller(4 + i), call, now).ok());
+  revoke.target = "token 0123456789abcdef";
+  EXPECT_TRUE(log->AllowChange(caller(1), revoke, now).ok());
+  EXPECT_EQ(asked, 102);
 }
 
 TEST_F(AuditTest, LinesAreShortWhateverTheirTextsAre) {

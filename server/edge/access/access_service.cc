@@ -29,7 +29,7 @@ std::string KeyOf(const v1::Token& token) {
 bool EndsGoodToken(const v1::RevokeTokenRequest& request, const TokenTable& tokens) {
   const absl::Time now = absl::Now();
   if (tokens.CheckStanding(request.id(), now, /*while_unexpired=*/true).ok()) return true;
-  return request.and_made_with_it() && !tokens.EndingWith(request.id(), request.made_since_unix_ms(), now).empty();
+  return request.and_made_with_it() && tokens.EndsAnyWith(request.id(), request.made_since_unix_ms(), now);
 }
 
 }  // namespace
@@ -52,7 +52,9 @@ void AccessService::Change(UnaryCall* call, const char* method, const std::strin
     return call->End(found);
   AuditLog::Call audited{absl::StrCat("AccessService.", method), call->context().peer(), target};
   if constexpr (std::is_same_v<Request, v1::RevokeTokenRequest>)
-    audited.ends_good_token = EndsGoodToken(request, router_->tenants().tokens());
+    audited.ends_good_token = [&request, tokens = &router_->tenants().tokens()] {
+      return EndsGoodToken(request, *tokens);
+    };
   router_->changes().Carry<Response>(
       *access, audited, [=, access = *access, &request](auto done) { (tokens_->*carry)(access, request, done); },
       [=](Response answer) { response->Swap(&answer); }, [=](const absl::Status& status) { call->End(status); });

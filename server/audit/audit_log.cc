@@ -95,6 +95,11 @@ absl::Status AuditLog::AllowChange(const Access& caller, const Call& call, absl:
   return absl::OkStatus();
 }
 
+absl::Status AuditLog::CheckBounds(const Access& caller, const Call& call, absl::Time now) const {
+  if (directory_.empty()) return absl::OkStatus();
+  return bounds_.Check(caller, /*of_tenant=*/call.ends_good_token == nullptr, now);
+}
+
 void AuditLog::TellFailed(const Access& caller, const Call& call, const absl::Status& reason, absl::Time now) {
   if (directory_.empty()) return;
   bounds_.CountFailure(caller, now);

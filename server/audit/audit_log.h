@@ -57,6 +57,8 @@ class AuditLog {
   //                       it says when to retry
   // A call that ends a good token counts for its caller only where its tenant has made too many. `now` is of SteadyNow.
   absl::Status AllowChange(const Access& caller, const Call& call, absl::Time now);
+  // The part of AllowChange's RESOURCE_EXHAUSTED that can be told at once: nothing is asked, and nothing waits.
+  absl::Status CheckBounds(const Access& caller, const Call& call, absl::Time now) const;
   // A change that was allowed has failed, for this reason.
   void TellFailed(const Access& caller, const Call& call, const absl::Status& reason, absl::Time now);
   // A call was refused. `caller` says who, as far as that is known; "": nobody. Never waits for a change's line, which

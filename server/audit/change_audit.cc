@@ -2,9 +2,31 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/retry/retry_delay.h"
 #include "base/steady_time.h"
+#include "server/registry/rights.h"
+#include "web/http_message.h"
 
 namespace farandole {
+namespace {
+
+// Roles of the cluster are of a tenant, too, whose members shall not hold them up.
+std::string OwnerOf(const Access& caller) { return IsOfCluster(caller.role) ? kClusterOwner : caller.tenant; }
+
+std::string KeyOf(const Access& caller) { return absl::StrCat(caller.tenant, "\n", caller.token_id); }
+
+// The one behind `*last`, which it becomes, or the first one.
+template <typename Queues>
+typename Queues::iterator NextTurn(Queues* queues, std::string* last) {
+  auto next = queues->upper_bound(*last);
+  if (next == queues->end()) next = queues->begin();
+  *last = next->first;
+  return next;
+}
+
+}  // namespace
 
 ChangeAudit::ChangeAudit(AuditLog* log) : log_(log), thread_([this] { Run(); }) {}
 
@@ -17,43 +39,87 @@ ChangeAudit::~ChangeAudit() {
   thread_.join();
 }
 
-void ChangeAudit::Allow(Access caller, AuditLog::Call call, std::function<void(const absl::Status&)> done) {
-  const std::string tenant = caller.tenant;
-  Add(tenant, [this, caller = std::move(caller), call = std::move(call), done = std::move(done)] {
-    done(log_->AllowChange(caller, call, SteadyNow()));
-  });
+void ChangeAudit::Allow(Access caller, AuditLog::Call call, size_t bytes,
+                        std::function<void(const absl::Status&)> done) {
+  absl::Status status = log_->CheckBounds(caller, call, SteadyNow());
+  if (status.ok()) {
+    status = Add(caller,
+                 {[this, caller, call = std::move(call), done] { done(log_->AllowChange(caller, call, SteadyNow())); },
+                  1, bytes});
+  }
+  if (!status.ok()) done(status);
 }
 
 void ChangeAudit::TellFailed(Access caller, AuditLog::Call call, absl::Status reason, std::function<void()> done) {
-  const std::string tenant = caller.tenant;
-  Add(tenant,
-      [this, caller = std::move(caller), call = std::move(call), reason = std::move(reason), done = std::move(done)] {
-        log_->TellFailed(caller, call, reason, SteadyNow());
-        done();
-      });
+  const absl::Status added =
+      Add(caller, {[this, caller, call = std::move(call), reason = std::move(reason), done = std::move(done)] {
+            log_->TellFailed(caller, call, reason, SteadyNow());
+            done();
+          }});
+  FD_CHECK(added.ok()) << added;
 }
 
-void ChangeAudit::Add(const std::string& tenant, Task task) {
+absl::Status ChangeAudit::CheckRoom(const Access& caller, const OfCaller& own, const OfOwner& owner, size_t bytes) {
+  // So no caller keeps another one out, who may want to revoke its token.
+  if (own.load.changes == 0) return absl::OkStatus();
+  std::string whose;
+  size_t changes = 0;
+  if (own.load.changes >= kMostOfCaller || own.load.bytes + bytes > kMostBytesOfCaller) {
+    whose = caller.Text();
+    changes = own.load.changes;
+  } else if (owner.load.changes >= kMostOfTenant || owner.load.bytes + bytes > kMostBytesOfTenant) {
+    whose = IsOfCluster(caller.role) ? "the cluster's roles" : absl::StrCat("tenant ", caller.tenant);
+    changes = owner.load.changes;
+  } else {
+    return absl::OkStatus();
+  }
+  return WithRetryDelay(absl::ResourceExhaustedError(absl::StrCat("nothing was changed: ", changes, " changes of ",
+                                                                  whose, " wait until they are audited; retry in ",
+                                                                  absl::FormatDuration(kRetryWhenFull))),
+                        kRetryWhenFull);
+}
+
+absl::Status ChangeAudit::Add(const Access& caller, Task task) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    waiting_[tenant].push_back(std::move(task));
+    OfOwner& owner = owners_[OwnerOf(caller)];
+    OfCaller& own = owner.callers[KeyOf(caller)];
+    // Neither is empty where it refuses.
+    absl::Status room = task.changes == 0 ? absl::OkStatus() : CheckRoom(caller, own, owner, task.bytes);
+    if (!room.ok()) return room;
+    for (Load* load : {&own.load, &owner.load}) {
+      load->changes += task.changes;
+      load->bytes += task.bytes;
+    }
+    own.tasks.push_back(std::move(task));
   }
   has_task_.notify_one();
+  return absl::OkStatus();
+}
+
+ChangeAudit::Task ChangeAudit::TakeNext() {
+  const auto owner = NextTurn(&owners_, &last_turn_);
+  const auto own = NextTurn(&owner->second.callers, &owner->second.last_turn);
+  Task task = std::move(own->second.tasks.front());
+  own->second.tasks.pop_front();
+  for (Load* load : {&own->second.load, &owner->second.load}) {
+    load->changes -= task.changes;
+    load->bytes -= task.bytes;
+  }
+  if (own->second.tasks.empty()) owner->second.callers.erase(own);
+  if (owner->second.callers.empty()) owners_.erase(owner);
+  return task;
 }
 
 void ChangeAudit::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    has_task_.wait(lock, [this] { return is_ending_ || !waiting_.empty(); });
-    if (waiting_.empty()) return;
-    auto turn = waiting_.upper_bound(last_turn_);
-    if (turn == waiting_.end()) turn = waiting_.begin();
-    last_turn_ = turn->first;
-    const Task task = std::move(turn->second.front());
-    turn->second.pop_front();
-    if (turn->second.empty()) waiting_.erase(turn);
+    has_task_.wait(lock, [this] { return is_ending_ || !owners_.empty(); });
+    if (owners_.empty()) return;
+    Task task = TakeNext();
     lock.unlock();
-    task();
+    task.run();
+    task.run = nullptr;
     lock.lock();
   }
 }

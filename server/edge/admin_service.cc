@@ -67,7 +67,7 @@ void AdminService::CarryOut(UnaryCall* call, const JobCall& asked, const Request
   }
   const AuditLog::Call audited{absl::StrCat("AdminService.", asked.method), call->context().peer(),
                                absl::StrCat(asked.part, "job ", job.Text())};
-  router_->changes().Allow(caller, audited, [=](const absl::Status& allowed) {
+  router_->changes().Allow(caller, audited, request.SpaceUsedLong(), [=](const absl::Status& allowed) {
     if (!allowed.ok()) {
       ledger_->Abandon(keyed);
       return call->End(allowed);
@@ -148,7 +148,8 @@ void AdminService::OnCreateTenant(UnaryCall* call, const v1::CreateTenantRequest
   const AuditLog::Call audited{"AdminService.CreateTenant", call->context().peer(),
                                absl::StrCat("tenant ", request->tenant())};
   router_->changes().Carry<v1::CreateTenantResponse>(
-      *access, audited, [=, access = *access](auto done) { registrar_->Create(access, *request, done); },
+      *access, audited, request->SpaceUsedLong(),
+      [=, access = *access](auto done) { registrar_->Create(access, *request, done); },
       [=](v1::CreateTenantResponse created) { response->Swap(&created); },
       [=](const absl::Status& status) { call->End(status); });
 }
@@ -159,7 +160,8 @@ void AdminService::OnSetQuota(UnaryCall* call, const v1::SetQuotaRequest* reques
   const AuditLog::Call audited{"AdminService.SetQuota", call->context().peer(),
                                absl::StrCat("tenant ", request->tenant())};
   router_->changes().Carry<v1::TenantSummary>(
-      *access, audited, [=, access = *access](auto done) { registrar_->SetQuota(access, *request, done); },
+      *access, audited, request->SpaceUsedLong(),
+      [=, access = *access](auto done) { registrar_->SetQuota(access, *request, done); },
       [=](v1::TenantSummary changed) {
         *response->mutable_tenant() = std::move(changed);
         // Launches that wait may have room now, or another reason.

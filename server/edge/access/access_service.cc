@@ -56,7 +56,8 @@ void AccessService::Change(UnaryCall* call, const char* method, const std::strin
       return EndsGoodToken(request, *tokens);
     };
   router_->changes().Carry<Response>(
-      *access, audited, [=, access = *access, &request](auto done) { (tokens_->*carry)(access, request, done); },
+      *access, audited, request.SpaceUsedLong(),
+      [=, access = *access, &request](auto done) { (tokens_->*carry)(access, request, done); },
       [=](Response answer) { response->Swap(&answer); }, [=](const absl::Status& status) { call->End(status); });
 }
 

@@ -28,7 +28,8 @@ typename Queues::iterator NextTurn(Queues* queues, std::string* last) {
 
 }  // namespace
 
-ChangeAudit::ChangeAudit(AuditLog* log) : log_(log), thread_([this] { Run(); }) {}
+ChangeAudit::ChangeAudit(AuditLog* log, const Tenants* tenants)
+    : log_(log), tenants_(tenants), thread_([this] { Run(); }) {}
 
 ChangeAudit::~ChangeAudit() {
   {
@@ -43,9 +44,12 @@ void ChangeAudit::Allow(Access caller, AuditLog::Call call, size_t bytes,
                         std::function<void(const absl::Status&)> done) {
   absl::Status status = log_->CheckBounds(caller, call, SteadyNow());
   if (status.ok()) {
-    status = Add(caller,
-                 {[this, caller, call = std::move(call), done] { done(log_->AllowChange(caller, call, SteadyNow())); },
-                  1, bytes});
+    const auto run = [this, caller, call = std::move(call), done] {
+      absl::Status allowed = tenants_->CheckStanding(caller);
+      if (allowed.ok()) allowed = log_->AllowChange(caller, call, SteadyNow());
+      done(allowed);
+    };
+    status = Add(caller, {run, 1, bytes});
   }
   if (!status.ok()) done(status);
 }

@@ -24,22 +24,24 @@ namespace farandole {
 // together are one, and so do the callers of each. Thread-safe.
 class ChangeAudit {
  public:
-  // So many changes of a caller may wait, and of its tenant; with so many bytes. Each is a call that is kept in memory,
-  // and is one line: some seconds at 20 lines a second, which a slow disk writes.
+  // So many changes of a caller may wait, and of its tenant, with so many bytes. Each is a call that is kept in memory.
+  // A disk that writes 20 lines in a second takes three seconds for those of a caller.
   static constexpr size_t kMostOfCaller = 64;
   static constexpr size_t kMostOfTenant = 256;
   static constexpr size_t kMostBytesOfCaller = 4 << 20;
   static constexpr size_t kMostBytesOfTenant = 16 << 20;
 
-  // The log outlives it.
-  explicit ChangeAudit(AuditLog* log);
+  // The log and the tenants outlive it.
+  ChangeAudit(AuditLog* log, const Tenants* tenants);
   // Writes all that waits.
   ~ChangeAudit();
   ChangeAudit(const ChangeAudit&) = delete;
   ChangeAudit& operator=(const ChangeAudit&) = delete;
 
   // Calls `done` on its thread with what AuditLog::AllowChange says of the change, which takes `bytes` of memory while
-  // it waits. Or calls it at once, with
+  // it waits, or with
+  //   UNAUTHENTICATED     the caller's token has ended meanwhile (Tenants::CheckStanding)
+  // Or calls it at once, with
   //   RESOURCE_EXHAUSTED  and when to retry: AuditLog::CheckBounds's, or too many changes of the caller, or of its
   //                       tenant, wait. Where none of the caller's waits, there is room for one.
   void Allow(Access caller, AuditLog::Call call, size_t bytes, std::function<void(const absl::Status&)> done);
@@ -82,6 +84,7 @@ class ChangeAudit {
   void Run();
 
   AuditLog* const log_;
+  const Tenants* const tenants_;
   std::mutex mutex_;
   std::condition_variable has_task_;
   // By tenant, or kClusterOwner.

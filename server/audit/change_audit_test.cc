@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/retry/retry_delay.h"
 #include "base/steady_time.h"
@@ -32,6 +33,16 @@ std::string FreshDirectory() {
 
 class ChangeAuditTest : public testing::Test {
  protected:
+  ChangeAuditTest() {
+    for (char token = 'a'; token < 'h'; ++token) tenants_.tokens().Put(Token(token));
+  }
+
+  static v1::TokenRecord Token(char token) {
+    v1::TokenRecord record;
+    record.mutable_about()->set_id(Caller("", token).token_id);
+    return record;
+  }
+
   // Of one of a tenant's tokens, which has a letter.
   static Access Caller(const std::string& tenant, char token = 'a', v1::Role role = v1::ADMIN) {
     return {tenant, role, absl::StrCat("012345678abcdef", std::string(1, token))};
@@ -59,6 +70,7 @@ class ChangeAuditTest : public testing::Test {
       const absl::MutexLock lock(&mutex_);
       if (allowed.ok()) done_.push_back(name);
       *refused = allowed;
+      if (!allowed.ok()) refused_.push_back(std::string(allowed.message()));
     });
     const absl::MutexLock lock(&mutex_);
     return *refused;
@@ -72,10 +84,12 @@ class ChangeAuditTest : public testing::Test {
   const AuditLog::Call kCall = {"AdminService.AbortJob", "", "job"};
   const std::string directory_ = FreshDirectory();
   const std::unique_ptr<AuditLog> log_ = AuditLog::Open(directory_).value();
+  Tenants tenants_;
   absl::Notification goes_on_;
-  std::unique_ptr<ChangeAudit> audit_ = std::make_unique<ChangeAudit>(log_.get());
+  std::unique_ptr<ChangeAudit> audit_ = std::make_unique<ChangeAudit>(log_.get(), &tenants_);
   absl::Mutex mutex_;
   std::vector<std::string> done_;
+  std::vector<std::string> refused_;
 };
 
 TEST_F(ChangeAuditTest, TenantsTakeTurnsAndTheirCallersAndNobodyWhoAsksWaits) {
@@ -166,6 +180,24 @@ TEST_F(ChangeAuditTest, ACallerWhoHasMadeTooManyIsRefusedWithoutAWait) {
                                                        "one in 1s may; retry after that"));
   EXPECT_TRUE(Change(Caller("b"), "another one's").ok());
   GoOn();
+}
+
+TEST_F(ChangeAuditTest, AChangeWhoseCallersTokenEndsWhileItWaitsIsNotMade) {
+  Hold();
+  Access lapsed = Caller("team", 'd');
+  lapsed.spiffe = "spiffe://example.org/d";
+  lapsed.expires = absl::Now() - absl::Seconds(1);
+  EXPECT_TRUE(Change(Caller("team", 'b'), "revoked").ok());
+  EXPECT_TRUE(Change(Caller("team", 'c'), "good").ok());
+  EXPECT_TRUE(Change(lapsed, "lapsed").ok());
+  v1::TokenRecord revoked = Token('b');
+  revoked.mutable_about()->set_revoked_unix_ms(1000);
+  tenants_.tokens().Put(revoked);
+  GoOn();
+  EXPECT_THAT(Done(), ElementsAre("good"));
+  EXPECT_THAT(refused_, ElementsAre("token 012345678abcdefb was revoked at 1970-01-01T00:00:01Z",
+                                    testing::HasSubstr("the certificate of spiffe://example.org/d expired at")));
+  EXPECT_EQ(VerifyChain(directory_, kChanges)->lines, 2u) << "those of the good one, and of the one that holds it up";
 }
 
 TEST_F(ChangeAuditTest, AFailureHasItsLineBeforeItIsTold) {

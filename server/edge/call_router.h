@@ -48,7 +48,7 @@ class CallRouter {
         output_router_(output_router),
         metrics_(metrics),
         audit_(audit),
-        changes_(audit),
+        changes_(audit, tenants),
         stream_queue_limit_(stream_queue_limit) {}
 
   // The owner of the call's token, or of its connection's certificate.

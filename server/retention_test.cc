@@ -278,7 +278,8 @@ TEST_F(RetentionTest, AStoreOfALaterVersionIsRefusedAndLeftAsItIs) {
 TEST_F(RetentionTest, TheNewestJobsStay) {
   const Child coordinator({"serve", state_dir_, "7"});
   std::set<std::string> kept;
-  for (const absl::Time until = absl::Now() + absl::Seconds(60); kept.size() != 7 && absl::Now() < until;) {
+  // A busy machine takes its time for 243 deletions, with sanitizers.
+  for (const absl::Time until = absl::Now() + absl::Seconds(150); kept.size() != 7 && absl::Now() < until;) {
     kept.clear();
     for (const auto& [job, rows] : Look(state_dir_)) {
       if (rows.count("job") > 0) kept.insert(job);

@@ -113,22 +113,34 @@ func TestVariablesReturnToWhatTheySaved(t *testing.T) {
 	}
 }
 
-// A goroutine of one processor lets the other one run after a number of small calls, or of large ones.
+// A goroutine of one processor lets the other one run after a number of small calls, or of large ones. Now and then the
+// runtime does otherwise: it takes the processor from a goroutine that it has seen for 10 ms, as on a busy machine, and
+// gives every 61st turn to the one that has just yielded.
 func TestALoopOfCallsYields(t *testing.T) {
+	const rounds, mostExceptions = 100, 20
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for elements, calls := range map[int]int{0: turnBytes / callBytes, turnBytes / 8: 2, turnBytes: 1} {
-		var since turn
-		var hasRun atomic.Bool
-		go hasRun.Store(true)
-		for range calls - 1 {
+		early, late := 0, 0
+		for range rounds {
+			var since turn
+			var hasRun atomic.Bool
+			go hasRun.Store(true)
+			for range calls - 1 {
+				count[float32](&since, elements)
+			}
+			if hasRun.Load() {
+				early++
+			}
 			count[float32](&since, elements)
+			if !hasRun.Load() {
+				late++
+			}
 		}
-		if hasRun.Load() {
-			t.Errorf("calls for %d elements yielded before the last of %d", elements, calls)
+		if early > mostExceptions {
+			t.Errorf("calls for %d elements yielded before the last of %d, %d times of %d", elements, calls, early, rounds)
 		}
-		count[float32](&since, elements)
-		if !hasRun.Load() {
-			t.Errorf("%d calls for %d elements did not yield", calls, elements)
+		if late > mostExceptions {
+			t.Errorf("%d calls for %d elements did not yield, %d times of %d", calls, elements, late, rounds)
 		}
 	}
 }

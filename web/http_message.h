@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/cluster_owner.h"
 #include "web/event_stream.h"
 
 namespace farandole {
@@ -85,8 +86,6 @@ struct HttpIdentity {
   std::string subject = {};
 };
 
-// Owns what callers whose role sees all tenants have in use. No tenant is named so.
-inline constexpr char kClusterOwner[] = "*";
 // The owner of the places, turns and sessions that a caller has: its tenant, or kClusterOwner. Tokens of the cluster's
 // roles are of a tenant, too, whose members shall not push them out.
 std::string OwnerOf(const HttpIdentity& identity);

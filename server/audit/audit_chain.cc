@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "base/sha256.h"
 #include "base/text/time_text.h"
+#include "checkpoint/durable_file.h"
 
 namespace farandole {
 namespace {
@@ -45,13 +46,9 @@ absl::StatusOr<std::string> ReadAll(const std::string& path) {
 }
 
 // The names of a directory's files survive a loss of power.
-absl::Status SyncDirectory(const std::string& path) {
-  const int directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) return Failed("open", path, errno);
-  // Some file systems cannot, and say EINVAL.
-  const int error = fsync(directory) == 0 || errno == EINVAL ? 0 : errno;
-  close(directory);
-  return error == 0 ? absl::OkStatus() : Failed("sync", path, error);
+absl::Status SyncNames(const std::string& directory) {
+  const absl::Status synced = SyncDirectory(directory);
+  return synced.ok() ? synced : absl::UnavailableError(absl::StrCat("audit: ", synced.message()));
 }
 
 // The last line that has its end, and how many bytes come behind it.
@@ -98,7 +95,7 @@ absl::StatusOr<AuditChain> AuditChain::Open(std::string directory, std::string n
   // Whatever the umask is.
   if (is_made && chmod(chain.directory_.c_str(), 0700) != 0) return Failed("make", chain.directory_, errno);
   // Also where an earlier process has made it: that may have ended before it synced.
-  if (absl::Status status = bounds.is_synced ? SyncDirectory(chain.directory_ + "/..") : absl::OkStatus(); !status.ok())
+  if (absl::Status status = bounds.is_synced ? SyncNames(chain.directory_ + "/..") : absl::OkStatus(); !status.ok())
     return status;
   if (absl::Status status = chain.OpenLast(); !status.ok()) return status;
   return chain;
@@ -151,7 +148,7 @@ absl::Status AuditChain::OpenFile(uint64_t number) {
   }
   // Otherwise the file may be gone with all of its lines. The file of before stays in use, and the next line tries
   // again.
-  if (absl::Status status = bounds_.is_synced ? SyncDirectory(directory_) : absl::OkStatus(); !status.ok()) {
+  if (absl::Status status = bounds_.is_synced ? SyncNames(directory_) : absl::OkStatus(); !status.ok()) {
     close(file);
     return status;
   }

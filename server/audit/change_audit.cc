@@ -7,15 +7,9 @@
 #include "base/retry/retry_delay.h"
 #include "base/steady_time.h"
 #include "server/registry/rights.h"
-#include "web/http_message.h"
 
 namespace farandole {
 namespace {
-
-// Roles of the cluster are of a tenant, too, whose members shall not hold them up.
-std::string OwnerOf(const Access& caller) { return IsOfCluster(caller.role) ? kClusterOwner : caller.tenant; }
-
-std::string KeyOf(const Access& caller) { return absl::StrCat(caller.tenant, "\n", caller.token_id); }
 
 // The one behind `*last`, which it becomes, or the first one.
 template <typename Queues>
@@ -86,8 +80,8 @@ absl::Status ChangeAudit::CheckRoom(const Access& caller, const OfCaller& own, c
 absl::Status ChangeAudit::Add(const Access& caller, Task task) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    OfOwner& owner = owners_[OwnerOf(caller)];
-    OfCaller& own = owner.callers[KeyOf(caller)];
+    OfOwner& owner = owners_[caller.Owner()];
+    OfCaller& own = owner.callers[caller.Principal()];
     // Neither is empty where it refuses.
     absl::Status room = task.changes == 0 ? absl::OkStatus() : CheckRoom(caller, own, owner, task.bytes);
     if (!room.ok()) return room;

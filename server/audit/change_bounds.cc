@@ -12,8 +12,6 @@ namespace {
 // Root may change everything, and so write as many lines as it likes.
 bool HasBounds(const Access& caller) { return caller.role != v1::ROOT; }
 
-std::string KeyOf(const Access& caller) { return absl::StrCat(caller.tenant, "\n", caller.token_id); }
-
 absl::Status Refuse(const std::string& why, absl::Duration pause) {
   return WithRetryDelay(
       absl::ResourceExhaustedError(absl::StrCat("nothing was changed: ", why, ", and in the long run one in ",
@@ -44,9 +42,9 @@ void ChangeBounds::Tally::Count(const std::string& name, absl::Time now) {
 
 absl::Status ChangeBounds::CheckCaller(const Access& caller, absl::Time now) const {
   if (!HasBounds(caller)) return absl::OkStatus();
-  if (failed_.Of(KeyOf(caller), now) >= kMostFailures)
+  if (failed_.Of(caller.Principal(), now) >= kMostFailures)
     return Refuse(absl::StrCat(kMostFailures, " changes of ", caller.Text(), " have failed"), kFailurePause);
-  if (changed_.Of(KeyOf(caller), now) >= kMostChanges)
+  if (changed_.Of(caller.Principal(), now) >= kMostChanges)
     return Refuse(absl::StrCat(caller.Text(), " has made ", kMostChanges, " changes"), kChangePause);
   return absl::OkStatus();
 }
@@ -69,29 +67,29 @@ bool ChangeBounds::IsExempt(const Access& caller, const std::string& target,
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!CheckCaller(caller, now).ok() || CheckTenant(caller, now).ok()) return false;
-    if (exempt_.Of(target, now) > 0 || asked_in_vain_.Of(KeyOf(caller), now) > 0) return false;
+    if (exempt_.Of(target, now) > 0 || asked_in_vain_.Of(caller.Principal(), now) > 0) return false;
   }
   if (ends_good_token()) return true;
   const std::lock_guard<std::mutex> lock(mutex_);
-  asked_in_vain_.Count(KeyOf(caller), now);
+  asked_in_vain_.Count(caller.Principal(), now);
   return false;
 }
 
 void ChangeBounds::CountChange(const Access& caller, absl::Time now) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (HasBounds(caller)) changed_.Count(KeyOf(caller), now);
+  if (HasBounds(caller)) changed_.Count(caller.Principal(), now);
   if (!IsOfCluster(caller.role)) tenants_.Count(caller.tenant, now);
 }
 
 void ChangeBounds::CountExempt(const Access& caller, const std::string& target, absl::Time now) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (HasBounds(caller)) changed_.Count(KeyOf(caller), now);
+  if (HasBounds(caller)) changed_.Count(caller.Principal(), now);
   exempt_.Count(target, now);
 }
 
 void ChangeBounds::CountFailure(const Access& caller, absl::Time now) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (HasBounds(caller)) failed_.Count(KeyOf(caller), now);
+  if (HasBounds(caller)) failed_.Count(caller.Principal(), now);
 }
 
 }  // namespace farandole

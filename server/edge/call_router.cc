@@ -11,7 +11,6 @@
 #include "server/edge/caller/caller.h"
 #include "server/job/rules/bounds.h"
 #include "server/loop/event_bytes.h"
-#include "web/http_message.h"
 
 namespace farandole {
 
@@ -57,8 +56,8 @@ absl::Status CallRouter::TakePace(const Access& access, Right right, int64_t byt
 
 LargeReader::Sender CallRouter::SenderOf(const Access& access) {
   const std::string name = absl::StrCat(access.token_id, "/", access.job);
-  if (!HasPace(access)) return {kClusterOwner, name, nullptr};
-  return {access.tenant, name, bytes_ == nullptr ? nullptr : bytes_->LargeMessagesOf(access.tenant)};
+  const bool pays = bytes_ != nullptr && HasPace(access);
+  return {access.Owner(), name, pays ? bytes_->LargeMessagesOf(access.tenant) : nullptr};
 }
 
 void CallRouter::Read(UnaryCall* call, grpc::ByteBuffer bytes, google::protobuf::Message* request,

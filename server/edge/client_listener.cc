@@ -22,8 +22,6 @@
 #include "base/text/client_network.h"
 #include "base/text/percent_text.h"
 #include "server/edge/process_memory.h"
-#include "server/registry/rights.h"
-#include "web/http_message.h"
 
 namespace farandole {
 namespace {
@@ -223,7 +221,7 @@ void ClientListener::OnToken(const std::string& peer, const Access& access) {
   // gRPC escapes the brackets of IPv6 addresses.
   if (found == by_peer_.end()) found = by_peer_.find(PercentDecode(peer).value_or(peer));
   if (found == by_peer_.end()) return;
-  Keep(found->second, IsOfCluster(access.role) ? kClusterOwner : access.tenant);
+  Keep(found->second, access.Owner());
   if (waiting_ > 0) eventfd_write(wake_, 1);
 }
 

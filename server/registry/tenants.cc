@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/sha256.h"
+#include "base/text/cluster_owner.h"
 #include "base/text/time_text.h"
 #include "server/registry/rights.h"
 
@@ -120,6 +121,10 @@ std::vector<v1::TenantRecord> Tenants::List() const {
   for (const auto& [name, record] : records_) tenants.push_back(record);
   return tenants;
 }
+
+std::string Access::Owner() const { return IsOfCluster(role) ? kClusterOwner : tenant; }
+
+std::string Access::Principal() const { return absl::StrCat(tenant, "\n", token_id); }
 
 std::string Access::Text() const {
   if (IsOfRun()) return absl::StrCat("the credential of a run of job ", job, " of tenant ", tenant);

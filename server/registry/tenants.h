@@ -70,6 +70,11 @@ struct Access {
   bool IsOfCertificate() const { return !spiffe.empty(); }
   // "token 0123456789abcdef (viewer of tenant vision)".
   std::string Text() const;
+  // Owns what the caller has in use: its tenant, or kClusterOwner. Tokens of the cluster's roles are of a tenant, too,
+  // whose members shall not hold them up.
+  std::string Owner() const;
+  // The same for all calls with the caller's token, or of its owner without one; no other caller has it.
+  std::string Principal() const;
 };
 
 // The id of the owner of an issuer's signed tokens, which stands where others have the id of a token: the same for all

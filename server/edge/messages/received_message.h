@@ -20,7 +20,6 @@ class ReceivedMessage {
   // Of a message of this type. Errors: WeighMessage's.
   static absl::StatusOr<ReceivedMessage> Weigh(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor& type);
 
-  int64_t wire_bytes() const { return static_cast<int64_t>(bytes_.size()); }
   // Those that it takes when it is read.
   int64_t memory_bytes() const { return weight_.memory_bytes; }
   // Without its unknown fields: nobody checks their bounds, and each copy that is kept has them. INVALID_ARGUMENT: the

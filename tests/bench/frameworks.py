@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from typing import Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple, Tuple
 
 import groups
 import measuring
@@ -12,6 +12,8 @@ from report import FrameworkRow
 
 SIZE = 2
 MODEL = Trained("mlp", "training step, 25 M parameters")
+# Of frameworks that compile steps. Without communication, each call is an op that does nothing.
+CHAIN = Trained("chain", "step of 100 calls of 4 B, each on the one before")
 
 
 class Framework(NamedTuple):
@@ -21,6 +23,8 @@ class Framework(NamedTuple):
     label: str
     own: str
     """Its own way, for people; "": it has none here."""
+    trained: Tuple[Trained, ...]
+    """Its steps."""
 
     @property
     def python(self) -> str:
@@ -33,9 +37,9 @@ class Framework(NamedTuple):
 
 
 FRAMEWORKS = [
-    Framework("tensorflow", "TensorFlow", "MultiWorkerMirroredStrategy"),
-    Framework("jax", "JAX", "jax.distributed, Gloo"),
-    Framework("mxnet", "MXNet", ""),
+    Framework("tensorflow", "TensorFlow", "MultiWorkerMirroredStrategy", (CHAIN, MODEL)),
+    Framework("jax", "JAX", "jax.distributed, Gloo", (CHAIN, MODEL)),
+    Framework("mxnet", "MXNet", "", (MODEL,)),
 ]
 
 
@@ -69,5 +73,6 @@ def measure(framework: Framework, suite: Suite) -> List[FrameworkRow]:
         for cell in FRAMEWORK_CELLS:
             measured[cell.label] = measuring.measure_groups(cell, running, suite)
         ways = {"alone": running[0], **{group.name: group for group in running}}
-        measured[MODEL.label] = measuring.measure_steps(MODEL, ways, suite)
+        for trained in framework.trained:
+            measured[trained.label] = measuring.measure_steps(trained, ways, suite)
     return [FrameworkRow(framework.label, framework.own, what, times) for what, times in measured.items()]

@@ -9,6 +9,8 @@ from orders import Order
 LAYERS = [(2048, 2048)] * 6 + [(2048, 10)]
 ROWS = 64
 RATE = 0.001
+# Of a step that is nothing but small calls, each on the result of the one before.
+CHAINED_CALLS = 100
 
 Arrays = List[Any]
 

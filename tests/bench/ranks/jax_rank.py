@@ -8,7 +8,7 @@ from typing import Any, Callable, List
 import jax
 import jax.numpy as jnp
 import numpy
-from framework_orders import RATE, Exercise, Training, batch, parameters
+from framework_orders import CHAINED_CALLS, RATE, Exercise, Training, batch, parameters
 from orders import Order, serve
 
 Arrays = List[Any]
@@ -53,7 +53,8 @@ class _Contender:
 
     def training(self, model: str, how: str) -> Training:
         """`how`: "alone", without communication, or this way."""
-        del model
+        if model == "chain":
+            return self._chained(how)
         inputs, classes = map(jnp.asarray, batch(self.rank))
 
         def step(values: Arrays) -> Arrays:
@@ -65,6 +66,17 @@ class _Contender:
         run = jax.jit(step) if how == "alone" else self._compiled(step)
         make, read = (jnp.asarray, numpy.asarray) if how == "alone" else (self.make, self.read)
         return Training([make(each) for each in parameters()], lambda values: jax.block_until_ready(run(values)), read)
+
+    def _chained(self, how: str) -> Training:
+        def step_of(arrays: Arrays) -> Arrays:
+            for _ in range(CHAINED_CALLS):
+                arrays = jax.lax.optimization_barrier(arrays) if how == "alone" else self._all_reduce(arrays)
+            return arrays
+
+        run = jax.jit(step_of) if how == "alone" else self._compiled(step_of)
+        make, read = (jnp.asarray, numpy.asarray) if how == "alone" else (self.make, self.read)
+        ones = [make(numpy.ones(1, numpy.float32))]
+        return Training([], lambda _: jax.block_until_ready(run(ones)), read)
 
 
 class _Distributed(_Contender):

@@ -5,7 +5,7 @@ import sys
 from typing import Any, Callable, List
 
 import tensorflow as tf
-from framework_orders import RATE, Exercise, Training, batch, parameters
+from framework_orders import CHAINED_CALLS, RATE, Exercise, Training, batch, parameters
 from orders import Order, serve
 
 Arrays = List[Any]
@@ -32,7 +32,8 @@ class _Contender:
 
     def training(self, model: str, how: str) -> Training:
         """`how`: "alone", without communication, or this way."""
-        del model
+        if model == "chain":
+            return self._chained(how)
         variables = [tf.Variable(each) for each in parameters()]
         inputs, classes = map(tf.constant, batch(self.rank))
 
@@ -56,6 +57,15 @@ class _Contender:
             return variables
 
         return Training(variables, train, lambda variable: variable.numpy())
+
+    def _chained(self, how: str) -> Training:
+        def step_of(tensors: Arrays) -> Arrays:
+            for _ in range(CHAINED_CALLS):
+                tensors = [tf.identity(tensors[0])] if how == "alone" else self._all_reduce(tensors)
+            return tensors
+
+        step = tf.function(lambda: self._run(step_of, [tf.ones([1])]))
+        return Training([], lambda _: [each.numpy() for each in step()], lambda array: array)
 
 
 def _farandole() -> None:

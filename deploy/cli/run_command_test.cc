@@ -32,7 +32,8 @@ class RunCommandTest : public testing::Test {
 
   // `farandole ARGUMENTS`; the exit code. `printed_` then holds its stdout and stderr together.
   int Run(const std::string& arguments) {
-    return Execute(absl::StrCat("XDG_STATE_HOME=", state_, " OMP_NUM_THREADS= deploy/cli/farandole ", arguments));
+    return Execute(absl::StrCat("XDG_STATE_HOME=", state_,
+                                " OMP_NUM_THREADS= TF_NUM_INTEROP_THREADS= deploy/cli/farandole ", arguments));
   }
 
   // The same of any command.
@@ -142,7 +143,13 @@ TEST_F(RunCommandTest, VerboseSaysWithWhichSettings) {
   EXPECT_THAT(printed_, HasSubstr("farandole: job 'true', 2 workers, coordinator 127.0.0.1:"));
   EXPECT_THAT(printed_, HasSubstr(absl::StrCat(state_, "/farandole/jobs/true, metrics at http://127.0.0.1:")));
   EXPECT_THAT(printed_, HasSubstr("ended with exit code 0 after "));
-  EXPECT_THAT(printed_, Not(HasSubstr("OMP_NUM_THREADS"))) << "the user has set it";
+  EXPECT_THAT(printed_, Not(HasSubstr("_THREADS"))) << "the user has set them";
+  ASSERT_EQ(Execute(absl::StrCat("XDG_STATE_HOME=", state_, " OMP_NUM_THREADS=3 env -u TF_NUM_INTEROP_THREADS ",
+                                 "deploy/cli/farandole run -np 2 --verbose true")),
+            0)
+      << printed_;
+  EXPECT_THAT(printed_, Not(HasSubstr("OMP_NUM_THREADS")));
+  EXPECT_THAT(printed_, HasSubstr("farandole: TF_NUM_INTEROP_THREADS="));
 }
 
 TEST_F(RunCommandTest, ItsDashboardIsWhereItWasAskedFor) {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -22,6 +23,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/steady_time.h"
@@ -238,9 +240,11 @@ void SaySettings(const RunOptions& options, const WorkerSettings& settings, cons
   }
   if (!options.output_directory.empty())
     Say(options, absl::StrCat("output also in ", options.output_directory, "/rank.*"));
-  if (settings.SetsOmpThreads() && WorkersHere(options) > 0) {
-    Say(options, absl::StrCat("OMP_NUM_THREADS=", settings.OmpThreads(), " for each worker: ", settings.cores,
-                              " cores for ", settings.size_here, " workers; set it yourself to change that"));
+  const std::map<std::string, std::string> threads = settings.ThreadVariables();
+  if (!threads.empty() && WorkersHere(options) > 0) {
+    Say(options,
+        absl::StrCat(absl::StrJoin(threads, " and ", absl::PairFormatter("=")), " for each worker: ", settings.cores,
+                     " cores for ", settings.size_here, " workers; set it yourself to change that"));
   }
 }
 

@@ -114,9 +114,14 @@ std::vector<std::string> ElasticSettings::Variables() const {
   return variables;
 }
 
-int WorkerSettings::OmpThreads() const { return std::max(1, cores / size_here); }
-
-bool WorkerSettings::SetsOmpThreads() const { return !Has(inherited, "OMP_NUM_THREADS"); }
+std::map<std::string, std::string> WorkerSettings::ThreadVariables() const {
+  const std::string share = absl::StrCat(std::max(1, cores / size_here));
+  std::map<std::string, std::string> variables;
+  for (const char* name : {"OMP_NUM_THREADS", "TF_NUM_INTEROP_THREADS"}) {
+    if (!Has(inherited, name)) variables.emplace(name, share);
+  }
+  return variables;
+}
 
 std::vector<std::string> WorkerSettings::Environment(int worker, int slot, int local_size) const {
   std::map<std::string, std::string> told = {
@@ -135,7 +140,7 @@ std::vector<std::string> WorkerSettings::Environment(int worker, int slot, int l
     }
   }
   if (join_timeout_ms > 0) told["FARANDOLE_JOIN_TIMEOUT_MS"] = absl::StrCat(join_timeout_ms);
-  if (SetsOmpThreads()) told["OMP_NUM_THREADS"] = absl::StrCat(OmpThreads());
+  told.merge(ThreadVariables());
   if (!nccl_interfaces.empty()) told["NCCL_SOCKET_IFNAME"] = nccl_interfaces;
   if (!Has(inherited, "PYTHONUNBUFFERED")) told["PYTHONUNBUFFERED"] = "1";
   if (!drop_in.empty()) {

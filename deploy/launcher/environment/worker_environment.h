@@ -2,6 +2,7 @@
 #define FARANDOLE_DEPLOY_LAUNCHER_ENVIRONMENT_WORKER_ENVIRONMENT_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -65,10 +66,10 @@ struct WorkerSettings {
   std::string host;
   std::vector<HostShare> shares;
 
-  // OMP_NUM_THREADS if the user has not set it: the cores, shared out among this host's workers, at least 1. Each would
-  // take all of them otherwise.
-  int OmpThreads() const;
-  bool SetsOmpThreads() const;
+  // OMP_NUM_THREADS and TF_NUM_INTEROP_THREADS, by name, unless the user has set them: the cores, shared out among this
+  // host's workers, at least 1. Each worker would take all of them otherwise. TensorFlow's threads for ops spin when
+  // they find none, and so keep cores from the ranks for which a collective waits.
+  std::map<std::string, std::string> ThreadVariables() const;
 
   // The environment of a worker of the launch. PYTHONUNBUFFERED is 1 if the user has not set it: Python would hold back
   // its output to a pipe. `slot`: its place on this host. `local_size`: how many are started on this host at the same

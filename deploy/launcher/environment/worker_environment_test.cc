@@ -26,19 +26,22 @@ TEST(WorkerEnvironmentTest, AWorkerIsToldWhoItIsAndWhereToJoin) {
   WorkerSettings settings = Settings();
   settings.inherited = {"HOME=/home/me", "EMPTY="};
   settings.join_timeout_ms = 1500;
-  EXPECT_THAT(settings.Environment(2, 2, 3),
-              UnorderedElementsAre("HOME=/home/me", "EMPTY=", "FARANDOLE_COORDINATOR=127.0.0.1:4000",
-                                   "FARANDOLE_TOKEN_FILE=/state/token", "FARANDOLE_JOB=train", "FARANDOLE_SIZE=3",
-                                   "FARANDOLE_LAUNCH_INDEX=2", "FARANDOLE_LOCAL_SLOT=2",
-                                   "FARANDOLE_JOIN_TIMEOUT_MS=1500", "OMP_NUM_THREADS=2", "PYTHONUNBUFFERED=1"));
+  EXPECT_THAT(
+      settings.Environment(2, 2, 3),
+      UnorderedElementsAre("HOME=/home/me", "EMPTY=", "FARANDOLE_COORDINATOR=127.0.0.1:4000",
+                           "FARANDOLE_TOKEN_FILE=/state/token", "FARANDOLE_JOB=train", "FARANDOLE_SIZE=3",
+                           "FARANDOLE_LAUNCH_INDEX=2", "FARANDOLE_LOCAL_SLOT=2", "FARANDOLE_JOIN_TIMEOUT_MS=1500",
+                           "OMP_NUM_THREADS=2", "TF_NUM_INTEROP_THREADS=2", "PYTHONUNBUFFERED=1"));
 }
 
 TEST(WorkerEnvironmentTest, WhatTheUserHasSetStaysButForTheLaunchersOwn) {
   WorkerSettings settings = Settings();
-  settings.inherited = {"OMP_NUM_THREADS=5", "PYTHONUNBUFFERED=", "FARANDOLE_SIZE=99", "FARANDOLE_LAUNCH_INDEX=9"};
-  EXPECT_FALSE(settings.SetsOmpThreads());
+  settings.inherited = {"OMP_NUM_THREADS=5", "TF_NUM_INTEROP_THREADS=4", "PYTHONUNBUFFERED=", "FARANDOLE_SIZE=99",
+                        "FARANDOLE_LAUNCH_INDEX=9"};
+  EXPECT_THAT(settings.ThreadVariables(), testing::IsEmpty());
   EXPECT_THAT(settings.Environment(0, 0, 3),
-              UnorderedElementsAre("OMP_NUM_THREADS=5", "PYTHONUNBUFFERED=", "FARANDOLE_COORDINATOR=127.0.0.1:4000",
+              UnorderedElementsAre("OMP_NUM_THREADS=5", "TF_NUM_INTEROP_THREADS=4",
+                                   "PYTHONUNBUFFERED=", "FARANDOLE_COORDINATOR=127.0.0.1:4000",
                                    "FARANDOLE_TOKEN_FILE=/state/token", "FARANDOLE_JOB=train", "FARANDOLE_SIZE=3",
                                    "FARANDOLE_LAUNCH_INDEX=0", "FARANDOLE_LOCAL_SLOT=0"));
 }
@@ -85,7 +88,9 @@ TEST(WorkerEnvironmentTest, ALaunchThatJoinsOthersHasIndicesOfItsOwn) {
 TEST(WorkerEnvironmentTest, EachWorkerHasAtLeastOneThread) {
   WorkerSettings settings = Settings();
   settings.size_here = 16;
-  EXPECT_THAT(settings.Environment(0, 0, 3), Contains("OMP_NUM_THREADS=1"));
+  EXPECT_THAT(settings.Environment(0, 0, 3), IsSupersetOf({"OMP_NUM_THREADS=1", "TF_NUM_INTEROP_THREADS=1"}));
+  settings.inherited = {"OMP_NUM_THREADS=8"};
+  EXPECT_THAT(settings.ThreadVariables(), testing::ElementsAre(testing::Pair("TF_NUM_INTEROP_THREADS", "1")));
 }
 
 TEST(WorkerEnvironmentTest, TheCertificateOfAnotherCoordinatorIsNotTold) {

@@ -140,6 +140,7 @@ void RunningEpoch::FinishReattachment(Effects effects) {
 
 void RunningEpoch::Receive(uint32_t rank, const v1::WorkerMessage& message, Effects effects) {
   roster_->Hear(rank, effects.now);
+  if (IsSignOfLife(message)) roster_->HearHost(rank, effects.now);
   if (!IsCurrent(message)) return;
   if (absl::Status status = CheckMessage(message, roster_->size()); !status.ok()) return Refuse(rank, status, effects);
   switch (message.message_case()) {

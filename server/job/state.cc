@@ -436,6 +436,7 @@ void Job::State::HearSurvivor(uint32_t rank, const v1::WorkerMessage& message) {
   const Roster& roster = job_.survivors->roster();
   const uint64_t epoch = job_.survivors->epoch().number();
   job_.survivors->Hear(rank, ledger_.now());
+  if (IsSignOfLife(message)) job_.survivors->HearHost(rank, ledger_.now());
   if (!CheckMessage(message, roster.size()).ok()) return;
   if (message.has_heartbeat() && message.heartbeat().epoch() == epoch) {
     for (const v1::Pulse& pulse : message.heartbeat().pulses()) job_.survivors->Feel(pulse, ledger_.now());

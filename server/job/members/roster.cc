@@ -73,6 +73,14 @@ void Roster::Hear(uint32_t rank, absl::Time when) {
   watched_.insert(std::move(entry));
 }
 
+void Roster::HearHost(uint32_t rank, absl::Time when) {
+  const std::string& host = seats_[rank].member.host_id();
+  uint32_t first = rank;
+  // Workers of one host are neighbours.
+  while (first > 0 && seats_[first - 1].member.host_id() == host) --first;
+  for (uint32_t other = first; other < size() && seats_[other].member.host_id() == host; ++other) Hear(other, when);
+}
+
 void Roster::Feel(const v1::Pulse& pulse, absl::Time now) {
   Seat& seat = seats_[pulse.rank()];
   if (seat.left || (seat.beat.has_value() && pulse.beat() <= *seat.beat)) return;

@@ -80,6 +80,8 @@ class Roster {
   void Watch(uint32_t rank, absl::Time when);
   // The member itself has said something, or was alive at `when` as others say.
   void Hear(uint32_t rank, absl::Time when);
+  // So may have the other members of its host, for which it speaks.
+  void HearHost(uint32_t rank, absl::Time when);
   // A heartbeat says this about a member, which is watched from the first one on.
   void Feel(const v1::Pulse& pulse, absl::Time now);
   // The member leaves in order; `returns`: to join again.

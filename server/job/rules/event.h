@@ -47,6 +47,10 @@ struct MessageReceived {
   StreamId stream = 0;
   v1::WorkerMessage message;
 };
+// A stream's own word, in place of its worker's, whose next message the coordinator has not read yet: the worker lives,
+// and so may the other ranks of its host, for which it speaks. A heartbeat of no epoch.
+v1::WorkerMessage SignOfLife();
+bool IsSignOfLife(const v1::WorkerMessage& message);
 // The stream ended, by either side; `evidence` is the transport's word for it. Not sent for streams that the job
 // closed.
 struct StreamClosed {

@@ -33,7 +33,8 @@ Survivors::Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Dura
 }
 
 StreamId Survivors::Attach(uint32_t rank, StreamId stream, absl::Time now) {
-  unseen_.erase(rank);
+  // The others may come as slowly, as where the coordinator has much to read.
+  if (unseen_.erase(rank) > 0) unseen_until_ = std::max(unseen_until_, now + window_ / 3);
   return roster_->Attach(rank, stream, now);
 }
 

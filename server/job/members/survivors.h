@@ -28,8 +28,8 @@ class Survivors {
   // as long as the coordinator hears the member, and while others wait for the next epoch (SetMissed), for
   // `return_limit`.
   Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration return_limit, absl::Time now);
-  // After a restart of the coordinator: no member is watched before it has shown itself; members that have not until
-  // `until` are lost.
+  // After a restart of the coordinator: no member is watched before it has shown itself. Members that have not within
+  // `window`, and within a third of it after the last one that has, are lost.
   Survivors(v1::Epoch epoch, std::unique_ptr<Roster> roster, absl::Duration return_limit, absl::Duration window,
             absl::Time now);
   Survivors(const Survivors&) = delete;
@@ -49,6 +49,7 @@ class Survivors {
   // The present stream of a rank has ended. Why the rank is lost by that, "" if it is not.
   std::string Detach(uint32_t rank, const std::string& evidence, absl::Time now);
   void Hear(uint32_t rank, absl::Time now) { roster_->Hear(rank, now); }
+  void HearHost(uint32_t rank, absl::Time now) { roster_->HearHost(rank, now); }
   void Feel(const v1::Pulse& pulse, absl::Time now) { roster_->Feel(pulse, now); }
   // A peer reports that the rank is lost. The report counts only if the rank's stream has ended too, because a survivor
   // also closes its connections to peers when it joins again. Returns the reason if the rank is now lost, else "".

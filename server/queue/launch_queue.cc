@@ -91,7 +91,7 @@ absl::Status LaunchQueue::Load() {
     surroundings_.gate->Put(ToEntry(key, record));
   }
   if (!entries_.empty()) {
-    settles_until_ = starts_from_ = now + options_.settling;
+    settles_until_ = starts_from_[""] = now + options_.settling;
     surroundings_.gate->SetSettling(true);
   }
   is_changed_ = true;
@@ -156,7 +156,9 @@ absl::Time LaunchQueue::NextDeadline() const {
   if (entries_.empty()) return next;
   const absl::Time now = SteadyNow();
   next = std::min(next, now + kBetweenLooks);
-  if (starts_from_ > now) next = std::min(next, starts_from_);
+  for (const auto& [tenant, from] : starts_from_) {
+    if (from > now) next = std::min(next, from);
+  }
   for (const auto& [key, entry] : entries_) {
     for (const Waiter& waiter : entry.waiters) next = std::min(next, waiter.deadline);
   }
@@ -301,8 +303,12 @@ void LaunchQueue::StartAll(Calls* calls) {
     settles_until_ = absl::InfinitePast();
     surroundings_.gate->SetSettling(false);
   }
-  if (is_paused_ || entries_.empty() || now < starts_from_) return;
-  while (std::optional<Queue::Entry> next = surroundings_.gate->StartNext()) {
+  std::set<std::string> held;
+  for (const auto& [tenant, from] : starts_from_) {
+    if (from > now) held.insert(tenant);
+  }
+  if (is_paused_ || entries_.empty() || held.count("") > 0) return;
+  while (std::optional<Queue::Entry> next = surroundings_.gate->StartNext(held)) {
     const JobKey key = next->key;
     Entry& entry = entries_.at(key);
     is_changed_ = true;
@@ -333,13 +339,13 @@ void LaunchQueue::OnClaimed(const JobKey& key, const absl::Status& status, const
       return;
     }
     Entry& entry = found->second;
-    const bool is_full = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
-    if (is_full) {
-      // The store cannot write, or the job's mailbox is full: it keeps its place.
+    // The store cannot write, or the job or its tenant has no room for the claim: it keeps its place.
+    const bool is_of_tenant = absl::IsResourceExhausted(status);
+    if (absl::IsUnavailable(status) || is_of_tenant) {
       surroundings_.registry->Release(key);
       entry.is_starting = false;
       surroundings_.gate->Put(ToEntry(key, entry.record));
-      starts_from_ = SteadyNow() + kBetweenTries;
+      starts_from_[is_of_tenant ? key.tenant : ""] = SteadyNow() + kBetweenTries;
       is_changed_ = true;
     } else {
       const absl::Duration waited = absl::Now() - absl::FromUnixMillis(entry.record.launch().since_unix_ms());

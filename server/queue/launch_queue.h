@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -151,8 +152,8 @@ class LaunchQueue {
   uint64_t last_serial_ ABSL_GUARDED_BY(mutex_) = 0;
   // The end of kSettling; InfinitePast: it is over.
   absl::Time settles_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  // None is started before.
-  absl::Time starts_from_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  // By tenant: none is started before, since the job of one had no room for its claim. "": of all tenants.
+  std::map<std::string, absl::Time> starts_from_ ABSL_GUARDED_BY(mutex_);
   absl::Time last_round_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   // Places may be others than those that were told last.
   bool is_changed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -70,6 +70,8 @@ class LaunchQueueTest : public ::testing::Test {
     tenant.set_name("a");
     tenant.set_max_workers(2);
     EXPECT_TRUE(tenants_.Put(tenant).ok());
+    tenant.set_name("b");
+    EXPECT_TRUE(tenants_.Put(tenant).ok());
     v1::TokenRecord token;
     token.mutable_about()->set_id("launcher");
     token.mutable_about()->set_tenant("a");
@@ -104,6 +106,14 @@ class LaunchQueueTest : public ::testing::Test {
       claimed_.notify_all();
     }
     if (refuses_claims_) return finish(absl::UnavailableError("no space left on device"), {});
+    if (key.tenant == full_tenant_) {
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        started_.push_back(absl::StrCat(key.job, " was refused"));
+      }
+      if (on_refusal_ != nullptr) std::exchange(on_refusal_, nullptr)();
+      return finish(absl::ResourceExhaustedError("no room for events"), {});
+    }
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       started_.push_back(key.job);
@@ -132,10 +142,11 @@ class LaunchQueueTest : public ::testing::Test {
     request.set_seen_place(seen);
     return Send(request);
   }
-  std::future<absl::StatusOr<v1::CreateJobResponse>> Send(const v1::CreateJobRequest& request) {
+  std::future<absl::StatusOr<v1::CreateJobResponse>> Send(const v1::CreateJobRequest& request,
+                                                          const std::string& tenant = "a") {
     // shared: by the call's answer, of which the queue keeps a copy.
     auto answer = std::make_shared<std::promise<absl::StatusOr<v1::CreateJobResponse>>>();
-    queue_->Launch({"a", request.job()}, request, [answer](const absl::Status& status, ReplyMessage message) {
+    queue_->Launch({tenant, request.job()}, request, [answer](const absl::Status& status, ReplyMessage message) {
       if (!status.ok()) return answer->set_value(status);
       answer->set_value(std::get<v1::CreateJobResponse>(std::move(message)));
     });
@@ -152,7 +163,9 @@ class LaunchQueueTest : public ::testing::Test {
     return keys;
   }
   // Of the room that a claim has got, its job has heard.
-  void Arrive(const std::string& job) { ASSERT_TRUE(gate_->Admit({"a", job}, 1).ok()); }
+  void Arrive(const std::string& job, const std::string& tenant = "a") {
+    ASSERT_TRUE(gate_->Admit({tenant, job}, 1).ok());
+  }
 
   // Asks until the launch may start.
   void AwaitStart(const std::string& job) {
@@ -167,6 +180,9 @@ class LaunchQueueTest : public ::testing::Test {
     EXPECT_TRUE(answer.ok() && answer->has_queue()) << answer.status();
   }
 
+  // Its jobs have no room for claims; "": no tenant's. Called once, when the first one is refused.
+  std::string full_tenant_;
+  std::function<void()> on_refusal_;
   // Of the launches that ask.
   int64_t since_ = 0;
   absl::Time registry_started_;
@@ -253,6 +269,24 @@ TEST_F(LaunchQueueTest, PlacesAndSinceWhenOneIsTheFirstOutliveTheProcess) {
   End("now");
   AwaitStart("x");
   AwaitPosition("y", 1);
+}
+
+TEST_F(LaunchQueueTest, ATenantWithoutRoomForEventsHoldsUpNoOther) {
+  for (const char* tenant : {"a", "b"}) {
+    ASSERT_FALSE(Send(RequestOf("runs", 2), tenant).get()->has_queue());
+    Arrive("runs", tenant);
+    ASSERT_TRUE(Send(RequestOf("waits", 2), tenant).get()->has_queue());
+  }
+  full_tenant_ = "a";
+  on_refusal_ = [this] { registry_->Update({"b", "runs"}, v1::JobSummary()); };
+  End("runs");
+  absl::StatusOr<v1::CreateJobResponse> answer = Send(RequestOf("waits", 2), "b").get();
+  while (answer.ok() && answer->has_queue()) answer = Send(RequestOf("waits", 2), "b").get();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ASSERT_GE(started_.size(), 4u);
+  started_.resize(4);
+  EXPECT_THAT(started_, ElementsAre("runs", "runs", "waits was refused", "waits"));
 }
 
 TEST_F(LaunchQueueTest, ALaunchWhoseTokenWasRevokedDoesNotStart) {

@@ -186,9 +186,10 @@ Queue::Rank Queue::RankOf(const Entry& entry, const Pool& pool, absl::Time now) 
   return rank;
 }
 
-std::optional<JobKey> Queue::Next(const Pool& pool, absl::Time now) const {
+std::optional<JobKey> Queue::Next(const Pool& pool, absl::Time now, const std::set<std::string>& held) const {
   const Entry* best = nullptr;
   for (const auto& [tenant, room] : pool.tenants) {
+    if (held.count(tenant) > 0) continue;
     for (const Entry* entry : InOrder(tenant, pool, now)) {
       const Verdict verdict = Judge(*entry, pool);
       if (verdict.lack != Lack::kNothing || !WhyBehind(*entry, verdict, pool, now).empty()) continue;

@@ -92,8 +92,8 @@ class Queue {
   // Notes which ones are the first of their tenants: after each Put or Remove, and after a change of a quota. Gives
   // those whose `first_since` is another one now.
   std::vector<JobKey> NoteFirst(const Pool& pool, absl::Time now);
-  // The one that is to start now; nullopt: none can.
-  std::optional<JobKey> Next(const Pool& pool, absl::Time now) const;
+  // The one that is to start now, of tenants other than those `held`; nullopt: none can.
+  std::optional<JobKey> Next(const Pool& pool, absl::Time now, const std::set<std::string>& held = {}) const;
   // OK: a launch that does not wait may start. RESOURCE_EXHAUSTED: why it may not.
   absl::Status CheckNew(const Entry& entry, const Pool& pool, absl::Time now) const;
   // The same by the quotas alone, whoever waits.

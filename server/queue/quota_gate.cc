@@ -102,11 +102,11 @@ void QuotaGate::NoteFirst() {
   }
 }
 
-std::optional<Queue::Entry> QuotaGate::StartNext() {
+std::optional<Queue::Entry> QuotaGate::StartNext(const std::set<std::string>& held) {
   const std::lock_guard<std::mutex> lock(mutex_);
   NoteFirst();
   for (const Pool& pool : PoolsThatWait()) {
-    const std::optional<JobKey> next = queue_.Next(pool, clock_());
+    const std::optional<JobKey> next = queue_.Next(pool, clock_(), held);
     if (!next.has_value()) continue;
     Queue::Entry entry = *queue_.Find(*next);
     queue_.Remove(*next);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,8 +46,9 @@ class QuotaGate {
   void Remove(const JobKey& key);
   size_t size() const;
   size_t CountOf(const std::string& tenant) const;
-  // Takes the launch that is to start next out of the queue, and gives it room, on its way. nullopt: none can start.
-  std::optional<Queue::Entry> StartNext();
+  // Takes the launch that is to start next, of tenants other than those `held`, out of the queue, and gives it room, on
+  // its way. nullopt: none can start.
+  std::optional<Queue::Entry> StartNext(const std::set<std::string>& held = {});
   // Those whose Entry::first_since has changed since the last call, and that wait still.
   std::vector<Queue::Entry> TakeNoted();
   // All that wait, by pool in the order in which they are to start.

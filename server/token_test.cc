@@ -334,6 +334,34 @@ TEST_F(TokenTest, JobsAndTokensThatThereAreNotLeaveNoLineInTheAuditLog) {
   EXPECT_EQ(lines(), before);
 }
 
+TEST_F(TokenTest, ChangesWithTextsThatAreTooLongLeaveNoLineInTheAuditLog) {
+  Start();
+  const std::string admin = MakeTenant("team");
+  const auto lines = [this] {
+    std::ifstream file(options_.state_dir + "/audit/changes-000001.jsonl");
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string before = lines();
+  const std::string text(32 << 10, 'a');
+  v1::CreateTokenRequest create;
+  create.set_role(v1::VIEWER);
+  create.set_label(text);
+  create.set_idempotency_key("label");
+  EXPECT_EQ(ClientOf(admin).CreateToken(create).status().code(), absl::StatusCode::kInvalidArgument);
+  create.clear_label();
+  create.set_idempotency_key(text);
+  EXPECT_EQ(ClientOf(admin).CreateToken(create).status().code(), absl::StatusCode::kInvalidArgument);
+  v1::SetQuotaRequest quota;
+  quota.set_tenant("team");
+  quota.set_idempotency_key(text);
+  EXPECT_EQ(Client().SetQuota(quota).status().code(), absl::StatusCode::kInvalidArgument);
+  v1::CreateTenantRequest tenant;
+  tenant.set_tenant("other");
+  tenant.set_idempotency_key(text);
+  EXPECT_EQ(Client().CreateTenant(tenant).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(lines(), before);
+}
+
 TEST_F(TokenTest, WhoRevokesADeadTokenAgainAndAgainIsBoundedAsATenantAndGoodOnesCanStillBeRevoked) {
   Start();
   const std::string admin = MakeTenant("team");

@@ -50,11 +50,14 @@ absl::StatusOr<std::unique_ptr<AnswerLedger>> AnswerLedger::Load(Store* store) {
   return ledger;
 }
 
+absl::Status AnswerLedger::CheckKey(absl::string_view key) {
+  if (!key.empty() && key.size() <= kMaxKeyBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("idempotency_key: ", key.size(), " bytes are not 1 to ", kMaxKeyBytes));
+}
+
 absl::StatusOr<bool> AnswerLedger::Begin(const AdminCall& call) {
-  if (call.idempotency_key.empty() || call.idempotency_key.size() > kMaxKeyBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("idempotency_key: ", call.idempotency_key.size(), " bytes are not 1 to ", kMaxKeyBytes));
-  }
+  if (absl::Status status = CheckKey(call.idempotency_key); !status.ok()) return status;
   absl::MutexLock lock(&mutex_);
   const auto [found, is_new] = entries_.try_emplace(Key{call.tenant, call.idempotency_key});
   v1::AnswerRecord& record = found->second.record;

@@ -12,6 +12,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "farandole/v1/store.pb.h"
@@ -49,9 +50,11 @@ class AnswerLedger {
   // cannot be parsed.
   static absl::StatusOr<std::unique_ptr<AnswerLedger>> Load(Store* store);
 
+  // INVALID_ARGUMENT: the key is not 1 to 64 bytes.
+  static absl::Status CheckKey(absl::string_view key);
   // Begins a call. true: carry it out, then Finish or Abandon it. false: it was carried out before, and ResponseTo has
   // what it was answered.
-  //   INVALID_ARGUMENT  the key is not 1 to 64 bytes, or was used for another request
+  //   INVALID_ARGUMENT  CheckKey's, or the key was used for another request
   //   UNAVAILABLE       a call with this key is being carried out; retry
   absl::StatusOr<bool> Begin(const AdminCall& call);
   // When a call that Begin has taken began, in Unix milliseconds. It is kept with the answer, so that a repeated call

@@ -34,15 +34,6 @@ absl::Status CheckSeconds(absl::string_view field, uint64_t seconds, uint64_t mo
       absl::StrCat(field, ": ", seconds, " s are more than ", most_days * kDay, " (", most_days, " days)"));
 }
 
-absl::Status CheckLabel(absl::string_view label) {
-  const bool is_printable =
-      std::none_of(label.begin(), label.end(), [](unsigned char c) { return absl::ascii_iscntrl(c); });
-  if (label.size() <= kMaxLabelBytes && is_printable) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("label: \"", absl::CHexEscape(label.substr(0, kMaxLabelBytes)), "\" (",
-                                                 label.size(), " bytes) is not up to ", kMaxLabelBytes,
-                                                 " printable bytes"));
-}
-
 // Rows in one change, of the store's 128 in a batch; and their bytes, of its 1 MiB.
 constexpr size_t kMostEndedAtOnce = 100;
 constexpr size_t kMostEndedBytes = 512 << 10;
@@ -102,6 +93,15 @@ absl::Status NotKept(const std::string& id) {
 }
 
 }  // namespace
+
+absl::Status TokenRegistrar::CheckLabel(absl::string_view label) {
+  const bool is_printable =
+      std::none_of(label.begin(), label.end(), [](unsigned char c) { return absl::ascii_iscntrl(c); });
+  if (label.size() <= kMaxLabelBytes && is_printable) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("label: \"", absl::CHexEscape(label.substr(0, kMaxLabelBytes)), "\" (",
+                                                 label.size(), " bytes) is not up to ", kMaxLabelBytes,
+                                                 " printable bytes"));
+}
 
 absl::Status TokenRegistrar::Load(Store* store, Tenants* tenants) {
   absl::StatusOr<std::vector<StoreRow>> rows = ScanAndWait(store, "token/");

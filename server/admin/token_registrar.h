@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "farandole/v1/access.pb.h"
 #include "server/admin/answer_ledger.h"
@@ -35,6 +36,8 @@ class TokenRegistrar {
   // revoked. Others: the store's.
   absl::Status EnsureStartToken(const std::string& token);
 
+  // INVALID_ARGUMENT: the label of a token is not up to 128 printable bytes.
+  static absl::Status CheckLabel(absl::string_view label);
   // The token that a call means. NOT_FOUND: the caller's tenant has none of this id; PERMISSION_DENIED: its role has
   // more rights than the caller's.
   absl::StatusOr<v1::TokenRecord> FindFor(const Access& caller, const std::string& id) const;

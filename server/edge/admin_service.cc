@@ -145,6 +145,8 @@ void AdminService::OnCreateTenant(UnaryCall* call, const v1::CreateTenantRequest
                                   v1::CreateTenantResponse* response) {
   const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kManageTenants);
   if (!access.ok()) return call->End(access.status());
+  // Before the change waits for its line in the audit log.
+  if (absl::Status key = AnswerLedger::CheckKey(request->idempotency_key()); !key.ok()) return call->End(key);
   const AuditLog::Call audited{"AdminService.CreateTenant", call->context().peer(),
                                absl::StrCat("tenant ", request->tenant())};
   router_->changes().Carry<v1::CreateTenantResponse>(
@@ -157,6 +159,8 @@ void AdminService::OnCreateTenant(UnaryCall* call, const v1::CreateTenantRequest
 void AdminService::OnSetQuota(UnaryCall* call, const v1::SetQuotaRequest* request, v1::SetQuotaResponse* response) {
   const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kManageTenants);
   if (!access.ok()) return call->End(access.status());
+  // Before the change waits for its line in the audit log.
+  if (absl::Status key = AnswerLedger::CheckKey(request->idempotency_key()); !key.ok()) return call->End(key);
   const AuditLog::Call audited{"AdminService.SetQuota", call->context().peer(),
                                absl::StrCat("tenant ", request->tenant())};
   router_->changes().Carry<v1::TenantSummary>(

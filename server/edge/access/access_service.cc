@@ -48,6 +48,11 @@ void AccessService::Change(UnaryCall* call, const char* method, const std::strin
                            Response* response, Carry<Request, Response> carry, const std::string* id) {
   const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kManageTokens);
   if (!access.ok()) return call->End(access.status());
+  // Before the change waits for its line in the audit log.
+  absl::Status checked = AnswerLedger::CheckKey(request.idempotency_key());
+  if constexpr (std::is_same_v<Request, v1::CreateTokenRequest>)
+    checked.Update(TokenRegistrar::CheckLabel(request.label()));
+  if (!checked.ok()) return call->End(checked);
   if (absl::Status found = id == nullptr ? absl::OkStatus() : tokens_->FindFor(*access, *id).status(); !found.ok())
     return call->End(found);
   AuditLog::Call audited{absl::StrCat("AccessService.", method), call->context().peer(), target};

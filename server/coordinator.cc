@@ -89,7 +89,7 @@ class Coordinator::Parts {
     if (absl::Status status = ReadIdentity(); !status.ok()) return status;
     if (absl::Status status = LoadCertificate(&*grpc_options, &*http_options); !status.ok()) return status;
     if (absl::Status status = LoadClientAuthorities(&*grpc_options); !status.ok()) return status;
-    for (const auto step : {&Parts::OpenState, &Parts::OpenRegistry, &Parts::StartLoops}) {
+    for (const auto step : {&Parts::OpenState, &Parts::OpenRegistry, &Parts::MakeQueue, &Parts::StartLoops}) {
       if (absl::Status status = (this->*step)(); !status.ok()) return status;
     }
     if (absl::Status status = OpenPort(*grpc_options); !status.ok()) return status;
@@ -267,6 +267,22 @@ class Coordinator::Parts {
     return rows.ok() ? jobs_.Load(*rows) : rows.status();
   }
 
+  // Before there are threads that tell it of room. It gives no launch to a job until it is loaded.
+  absl::Status MakeQueue() {
+    LaunchQueue::Surroundings surroundings{store_.get(), &tenants_, &jobs_, &gate_, &metrics_, {}};
+    surroundings.claim = [this](const JobKey& key, const v1::CreateJobRequest& request, LaunchQueue::Finish finish) {
+      router_->Push(
+          key,
+          [&](CallId call) {
+            return JobClaimed{call, request};
+          },
+          std::move(finish));
+    };
+    queue_ = std::make_unique<LaunchQueue>(std::move(surroundings), options_.queue);
+    jobs_.SetRoomListener([this] { queue_->Look(); });
+    return absl::OkStatus();
+  }
+
   absl::Status StartLoops() {
     JobLoopOptions loop_options;
     loop_options.job = options_.job;
@@ -294,7 +310,8 @@ class Coordinator::Parts {
     router_ = std::make_unique<CallRouter>(&tenants_, server_->listener(), loops_.get(), &output_router_, &metrics_,
                                            audit_.get(), options_.stream_queue_limit);
     router_->SetBytes(&bytes_);
-    if (absl::Status status = OpenQueue(); !status.ok()) return status;
+    router_->SetQueue(queue_.get());
+    if (absl::Status status = queue_->Load(); !status.ok()) return status;
     worker_service_ = std::make_unique<WorkerService>(router_.get());
     monitor_service_ = std::make_unique<MonitorService>(router_.get(), &jobs_, store_.get());
     admin_service_ = std::make_unique<AdminService>(router_.get(), ledger_.get(), registrar_.get(), &jobs_);
@@ -308,22 +325,6 @@ class Coordinator::Parts {
     server_->SetServing(true);
     serving_ = true;
     return absl::OkStatus();
-  }
-
-  absl::Status OpenQueue() {
-    LaunchQueue::Surroundings surroundings{store_.get(), &tenants_, &jobs_, &gate_, &metrics_, {}};
-    surroundings.claim = [this](const JobKey& key, const v1::CreateJobRequest& request, LaunchQueue::Finish finish) {
-      router_->Push(
-          key,
-          [&](CallId call) {
-            return JobClaimed{call, request};
-          },
-          std::move(finish));
-    };
-    queue_ = std::make_unique<LaunchQueue>(std::move(surroundings), options_.queue);
-    jobs_.SetRoomListener([this] { queue_->Look(); });
-    router_->SetQueue(queue_.get());
-    return queue_->Load();
   }
 
   absl::Status OpenHttp(const HttpEdgeOptions& edge_options) {

@@ -1,6 +1,5 @@
 #include "server/edge/process_memory.h"
 
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,17 +30,6 @@ uint64_t MemoryOfProcess() {
   const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
   const uint64_t machine = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return std::min(machine, GroupMemoryLimit(ReadText("/proc/self/cgroup"), "/sys/fs/cgroup"));
-}
-
-bool ReturnFreedMemory(uint64_t least) {
-  // The allocator counts as free also what it has given back.
-  uint64_t size = 0, resident = 0;
-  std::istringstream(ReadText("/proc/self/statm")) >> size >> resident;
-  resident *= static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const struct mallinfo2 now = mallinfo2();
-  if (resident <= now.uordblks + now.hblkhd + least) return false;
-  malloc_trim(0);
-  return true;
 }
 
 uint64_t GroupMemoryLimit(const std::string& self_cgroup, const std::string& root) {

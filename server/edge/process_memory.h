@@ -14,11 +14,6 @@ uint64_t MemoryOfProcess();
 // below `root`; UINT64_MAX: there is no limit.
 uint64_t GroupMemoryLimit(const std::string& self_cgroup, const std::string& root);
 
-// Gives memory that the process has freed, and that its allocator keeps, back to the system, where more than `least`
-// bytes of the process's are in no use. Returns whether it did so. Another allocator than glibc's keeps it. Other
-// threads' allocations wait meanwhile, for some milliseconds.
-bool ReturnFreedMemory(uint64_t least);
-
 }  // namespace farandole
 
 #endif  // FARANDOLE_SERVER_EDGE_PROCESS_MEMORY_H_

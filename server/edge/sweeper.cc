@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "server/edge/process_memory.h"
 #include "server/loop/job_rows.h"
 #include "server/registry/row_kinds.h"
 #include "server/store/store_wait.h"
@@ -23,8 +22,6 @@ constexpr uint64_t kMeasuredPart = 4;
 // The store has merged its files by then.
 constexpr absl::Duration kMergedLatest = absl::Hours(1);
 constexpr absl::Duration kBetweenSteps = absl::Milliseconds(100);
-// Messages of many parts leave holes in all of the allocator's arenas, each time in others.
-constexpr uint64_t kMostFreedBytes = 64 << 20;
 
 }  // namespace
 
@@ -43,7 +40,6 @@ void Sweeper::Run() {
   bool has_more = false;
   do {
     if (!has_more) MeasureTenants();
-    if (!has_more) ReturnFreedMemory(kMostFreedBytes);
     has_more = DeleteOverdue();
     if (!has_more) ForgetDeleted();
     if (!has_more) has_more = rows_.answers->ForgetBefore(absl::Now() - retention_.answers, kAtOnce) == kAtOnce;

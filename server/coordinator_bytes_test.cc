@@ -1,14 +1,10 @@
 // The bounds of what a coordinator holds in memory for a tenant: who is refused, with which words, and who is not.
 
-#include <algorithm>
-#include <future>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/retry/retry_delay.h"
@@ -17,80 +13,19 @@
 #include "farandole/v1/store.pb.h"
 #include "farandole/v1/worker.grpc.pb.h"
 #include "gmock/gmock.h"
-#include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
-#include "server/coordinator_fixture.h"
-#include "server/edge/messages/large_reader.h"
-#include "server/edge/messages/message_weight.h"
+#include "server/bytes/byte_ledger.h"
+#include "server/bytes_fixture.h"
 #include "server/store/rocksdb_store.h"
 #include "server/store/store.h"
 #include "server/store/store_wait.h"
-#include "server/testing/http_get.h"
 
 namespace farandole {
 namespace {
 
 using ::testing::HasSubstr;
 
-// A stream with one message.
-class OpenStream {
- public:
-  OpenStream(const TestClient& client, const v1::WorkerMessage& first)
-      : stub_(v1::WorkerService::NewStub(client.channel())) {
-    client.Prepare(&context_);
-    stream_ = stub_->Attach(&context_);
-    stream_->Write(first);
-  }
-  // Waits for it.
-  grpc::Status End() {
-    v1::CoordinatorMessage answer;
-    while (stream_->Read(&answer)) {
-    }
-    return stream_->Finish();
-  }
-
- private:
-  const std::unique_ptr<v1::WorkerService::Stub> stub_;
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::CoordinatorMessage>> stream_;
-};
-
-class CoordinatorBytesTest : public CoordinatorFixture {
- protected:
-  CoordinatorBytesTest() { options_.http = "127.0.0.1:0"; }
-
-  // The value of a row of /metrics, or -1.
-  double Metric(const std::string& row) const {
-    const std::string text = HttpGet(coordinator_->http_address(), "/metrics", coordinator_->token()).body();
-    const size_t at = text.find(row + " ");
-    double value = -1;
-    if (at == std::string::npos) return value;
-    const size_t begin = at + row.size() + 1;
-    EXPECT_TRUE(absl::SimpleAtod(text.substr(begin, text.find('\n', begin) - begin), &value)) << row;
-    return value;
-  }
-  static std::string Held(const std::string& tenant, const std::string& kind) {
-    return absl::StrCat("farandole_held_bytes{kind=\"", kind, "\",tenant=\"", tenant, "\"}");
-  }
-
-  // States a known name so often, and reads the answers: how many came, and how long it took.
-  static std::pair<int, absl::Duration> Exchange(TestWorker& worker, int times) {
-    const absl::Time begin = SteadyNow();
-    for (int i = 0; i < times; ++i) EXPECT_TRUE(worker.Send(worker.ReadyFor("known", {4, 8})));
-    int answers = 0;
-    for (int i = 0; i < times; ++i) {
-      answers += worker.Await([](const v1::CoordinatorMessage& one) { return one.has_slot_assigned(); }).ok() ? 1 : 0;
-    }
-    return {answers, SteadyNow() - begin};
-  }
-
-  // A tensor of as many shapes; each takes some 60 bytes in memory.
-  static v1::WorkerMessage LargeReady(const TestWorker& worker, const std::string& name, int shapes) {
-    v1::WorkerMessage message = worker.ReadyFor(name, {});
-    for (int i = 0; i < shapes; ++i) message.mutable_ready()->add_grouped_shapes()->add_dims(i);
-    return message;
-  }
-};
+using CoordinatorBytesTest = BytesFixture;
 
 TEST_F(CoordinatorBytesTest, AJobsTensorsThatOthersHaveNotStatedHaveABound) {
   options_.bytes.tenant_kept = 8 << 20;
@@ -122,9 +57,9 @@ TEST_F(CoordinatorBytesTest, AJobsTensorsThatOthersHaveNotStatedHaveABound) {
   EXPECT_EQ(Metric(Held("", "outgoing")), 0);
 }
 
-// Adds 4 MiB that no version of the message knows.
-void AddUnknownTo(google::protobuf::Message* message) {
-  message->GetReflection()->MutableUnknownFields(message)->AddLengthDelimited(1000, std::string(4 << 20, 'u'));
+// Adds so many bytes that no version of the message knows.
+void AddUnknownTo(google::protobuf::Message* message, size_t bytes = 4 << 20) {
+  message->GetReflection()->MutableUnknownFields(message)->AddLengthDelimited(1000, std::string(bytes, 'u'));
 }
 
 TEST_F(CoordinatorBytesTest, FieldsThatItDoesNotKnowAreNotKept) {
@@ -134,7 +69,7 @@ TEST_F(CoordinatorBytesTest, FieldsThatItDoesNotKnowAreNotKept) {
   launch.set_most_workers(1);
   launch.mutable_launch()->set_nonce("0123456789abcdef");
   launch.mutable_launch()->set_who("alice");
-  AddUnknownTo(launch.mutable_launch());
+  AddUnknownTo(launch.mutable_launch(), 32 << 10);
   const absl::StatusOr<v1::CreateJobResponse> launched = Client().CreateJob(launch);
   ASSERT_TRUE(launched.ok()) << launched.status();
   EXPECT_EQ(launched->launch().who(), "alice");
@@ -243,111 +178,6 @@ TEST_F(CoordinatorBytesTest, AStreamIsReadTwiceASecondHoweverMuchItsTenantHasSen
   EXPECT_EQ(answers, 4);
   EXPECT_GT(took, absl::Seconds(1.4));
   EXPECT_LT(took, absl::Seconds(12)) << "at the tenant's pace it would be 16 s and more";
-}
-
-TEST_F(CoordinatorBytesTest, CallsWithLargeMessagesWaitUntilThoseBeforeThemArePaidFor) {
-  options_.bytes.tenant_rate = 256 << 10;
-  Start();
-  const std::string greedy = MakeTenant("greedy"), quiet = MakeTenant("quiet");
-  const auto workers = Train("train", 1, greedy);
-  const auto send_large = [&](const std::string& token) {
-    return ClientOf(token).DeleteJob("nothing", "", std::string(2 << 20, 'a')).code();
-  };
-  // The burst is half a minute's worth, 8 MiB. The fifth message is paid for in 8 s.
-  const absl::Time begun = SteadyNow();
-  for (int sent = 0; sent < 5; ++sent) EXPECT_EQ(send_large(greedy), absl::StatusCode::kInvalidArgument);
-  std::vector<std::future<absl::StatusCode>> waiting(LargeReader::kMostCallsOfSender + 1);
-  for (auto& one : waiting) one = std::async(std::launch::async, send_large, greedy);
-  // Of five that would wait one is refused.
-  const auto is_over = [](const auto& one) {
-    return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  };
-  while (std::none_of(waiting.begin(), waiting.end(), is_over)) ASSERT_LT(SteadyNow() - begun, absl::Seconds(60));
-  const auto refused = std::find_if(waiting.begin(), waiting.end(), is_over);
-  EXPECT_EQ(refused->get(), absl::StatusCode::kResourceExhausted);
-  waiting.erase(refused);
-  // Meanwhile all that is small is heard, and large messages of other tenants.
-  EXPECT_TRUE(ClientOf(greedy).GetJob("train").ok());
-  AgreeOn("known", workers);
-  EXPECT_EQ(send_large(quiet), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(std::none_of(waiting.begin(), waiting.end(), is_over));
-  EXPECT_EQ(waiting.size(), LargeReader::kMostCallsOfSender);
-  coordinator_->Drain(absl::ZeroDuration());
-  for (auto& one : waiting) EXPECT_EQ(one.get(), absl::StatusCode::kUnavailable);
-}
-
-TEST_F(CoordinatorBytesTest, LargeMessagesThatCannotBeReadArePaidForToo) {
-  options_.bytes.tenant_rate = 256 << 10;
-  Start();
-  const std::string greedy = MakeTenant("greedy"), quiet = MakeTenant("quiet");
-  const auto workers = Train("train", 1, greedy);
-  // Of four million numbers the last one is cut off, which the coordinator finds out at the end.
-  std::string wire("\x3a\x81\x80\x80\x04", 5);
-  for (int i = 0; i < 4 << 20; ++i) wire += std::string_view("\x08\x01", 2);
-  wire += '\x08';
-  const grpc::Slice slice(wire);
-  const TestClient client = ClientOf(greedy);
-  grpc::GenericStub stub(client.channel());
-  grpc::ClientContext context;
-  client.Prepare(&context);
-  const grpc::ByteBuffer request(&slice, 1);
-  grpc::ByteBuffer response;
-  std::promise<grpc::Status> done;
-  stub.UnaryCall(&context, "/farandole.v1.AdminService/DrainWorkers", {}, &request, &response,
-                 [&](grpc::Status status) { done.set_value(std::move(status)); });
-  EXPECT_EQ(done.get_future().get().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  const auto send_large = [&](const std::string& token) {
-    return ClientOf(token).DeleteJob("nothing", "", std::string(2 << 20, 'a')).code();
-  };
-  std::future<absl::StatusCode> waiting = std::async(std::launch::async, send_large, greedy);
-  AgreeOn("known", workers);
-  EXPECT_EQ(send_large(quiet), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(waiting.wait_for(std::chrono::seconds(2)), std::future_status::timeout) << "it is paid for in 96 s";
-  coordinator_->Drain(absl::ZeroDuration());
-  EXPECT_EQ(waiting.get(), absl::StatusCode::kUnavailable);
-}
-
-TEST_F(CoordinatorBytesTest, AMessageOfTooManyPartsIsNotRead) {
-  Start();
-  TestClient launcher = ClientOf(MakeTenant("greedy"));
-  v1::ReportFlightRequest report;
-  report.set_job("train");
-  for (int64_t i = 0; i <= kMostParts; ++i) report.add_flights();
-  const absl::Status refused = launcher.ReportFlight(report).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("a message ReportFlightRequest of "));
-  v1::WorkerMessage hello;
-  for (int64_t i = 0; i <= kMostParts; ++i) hello.mutable_hello()->add_slots();
-  OpenStream stream(launcher, hello);
-  EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-}
-
-TEST_F(CoordinatorBytesTest, LargeHellosWaitUntilThoseBeforeThemArePaidForHoweverLong) {
-  options_.bytes.tenant_rate = 256 << 10;
-  Start();
-  const std::string greedy = MakeTenant("greedy");
-  TestClient launcher = ClientOf(greedy);
-  const auto workers = Train("train", 1, greedy);
-  AgreeOn("known", workers);
-  v1::WorkerMessage hello;
-  hello.mutable_hello()->set_job("train");
-  // 16 MiB in memory, of which a quarter is paid for; the burst is 8 MiB.
-  for (int i = 0; i < 100'000; ++i) hello.mutable_hello()->add_slots();
-  const absl::Time begun = SteadyNow();
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(OpenStream(launcher, hello).End().error_code(), grpc::StatusCode::FAILED_PRECONDITION)
-        << "it was read: its proof is wrong";
-  }
-  OpenStream waiting(launcher, hello);
-  // Meanwhile senders of little are heard, of that tenant too.
-  EXPECT_EQ(Exchange(*workers[0], 20).first, 20);
-  v1::WorkerMessage small;
-  small.mutable_hello()->set_job("train");
-  EXPECT_EQ(OpenStream(launcher, small).End().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_LT(SteadyNow() - begun, absl::Seconds(8));
-  EXPECT_EQ(waiting.End().error_code(), grpc::StatusCode::FAILED_PRECONDITION)
-      << "a worker that has said hello is not one that says nothing for 10 s";
-  EXPECT_GT(SteadyNow() - begun, absl::Seconds(12));
 }
 
 TEST_F(CoordinatorBytesTest, ALookCostsAsMuchAsItsAnswerIsLong) {

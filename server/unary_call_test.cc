@@ -37,7 +37,8 @@ class LongAnswers : public RawMonitorService {
     response->add_checkpoints()->set_path(std::string(kAnswerBytes, 'p'));
     const int64_t bytes = BytesOfAnswer(*response);
     UnaryCall* const call = UnaryCall::Start(context, answer, unread_limit_);
-    call->Keep(nullptr, std::move(response));
+    call->Keep(std::make_unique<v1::ListCheckpointsRequest>(), std::move(response));
+    call->Charge(account_->Add(ByteKind::kRequests, kAnswerBytes));
     call->End(absl::OkStatus(), account_->Add(ByteKind::kAnswers, bytes));
     return call;
   }
@@ -94,6 +95,7 @@ TEST_F(UnaryCallTest, AnAnswerIsChargedTwiceUntilItsClientHasReadIt) {
   client.Pump(absl::Milliseconds(200));
   EXPECT_GE(account_->held(ByteKind::kAnswers), all);
   EXPECT_EQ(client.calls(), 4u);
+  EXPECT_EQ(account_->held(ByteKind::kRequests), 0) << "nobody needs what was asked any more";
   grpc::ClientContext context;
   v1::ListCheckpointsResponse response;
   const auto channel = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());

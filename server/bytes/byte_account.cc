@@ -10,8 +10,6 @@
 namespace farandole {
 namespace {
 
-// Queues drain within it; and as often may a client that is refused ask again.
-
 std::string Show(int64_t bytes) {
   const auto count = static_cast<double>(bytes);
   return bytes < (1 << 20) ? absl::StrFormat("%.1f KiB", count / (1 << 10))
@@ -28,6 +26,8 @@ const char* Describe(BytePool pool) {
       return "answers that clients have not read";
     case BytePool::kPaused:
       return "messages that wait for room";
+    case BytePool::kRequests:
+      return "large messages of calls";
     case BytePool::kCatalogues:
       return "catalogues of checkpoints";
     case BytePool::kKept:
@@ -84,6 +84,11 @@ absl::Status ByteAccount::Take(ByteKind kind, int64_t bytes, ByteClass who, Byte
   return absl::OkStatus();
 }
 
+absl::Status ByteAccount::CheckFits(ByteKind kind, int64_t bytes, ByteClass who, int64_t divisor) const {
+  const int64_t share = ShareOf(who, limit(PoolOf(kind))) / divisor;
+  return bytes <= share ? absl::OkStatus() : TooLarge(kind, bytes, who, share);
+}
+
 ByteCharge ByteAccount::Add(ByteKind kind, int64_t bytes) {
   ByteCharge charge(shared_from_this(), kind);
   charge.Resize(bytes);
@@ -131,18 +136,20 @@ bool ByteAccount::HasRoomFor(ByteClass who, BytePool pool, int64_t held, int64_t
   return HasParts() && below > 0 && below <= share / holders(pool) && is_bounded;
 }
 
+absl::Status ByteAccount::TooLarge(ByteKind kind, int64_t bytes, ByteClass who, int64_t share) const {
+  return absl::ResourceExhaustedError(absl::StrCat(name_, ": ", Show(bytes), " of ", NameOf(kind), " at once; ",
+                                                   Show(share), " is the most", Describe(who)));
+}
+
 absl::Status ByteAccount::Refusal(ByteKind kind, int64_t bytes, ByteClass who) const {
   const BytePool pool = PoolOf(kind);
   const int64_t share = ShareOf(who, limit(pool));
-  const std::string limits = absl::StrCat(Show(share), " is the most", Describe(who));
-  if (bytes > share) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(name_, ": ", Show(bytes), " of ", NameOf(kind), " at once; ", limits));
-  }
-  return WithRetryDelay(absl::ResourceExhaustedError(absl::StrCat(
-                            name_, " has ", Show(held(pool)), " of ", Describe(pool), ", and ", Show(bytes), " of ",
-                            NameOf(kind), " come; ", limits, "; retry in ", absl::FormatDuration(kRetryWhenFull))),
-                        kRetryWhenFull);
+  if (bytes > share) return TooLarge(kind, bytes, who, share);
+  return WithRetryDelay(
+      absl::ResourceExhaustedError(absl::StrCat(
+          name_, " has ", Show(held(pool)), " of ", Describe(pool), ", and ", Show(bytes), " of ", NameOf(kind),
+          " come; ", Show(share), " is the most", Describe(who), "; retry in ", absl::FormatDuration(kRetryWhenFull))),
+      kRetryWhenFull);
 }
 
 bool ByteAccount::IsOver(BytePool pool) const {

@@ -65,6 +65,8 @@ class ByteAccount : public std::enable_shared_from_this<ByteAccount> {
   //   RESOURCE_EXHAUSTED  there is not: whose bytes, how many, the limit, and when to try again (RetryDelayOf).
   //                       An error without that time is final: the bytes are more than the limit
   absl::Status Take(ByteKind kind, int64_t bytes, ByteClass who, ByteCharge* charge);
+  // Take's final error, if so many bytes are more than the limit of this account over `divisor`. Charges nothing.
+  absl::Status CheckFits(ByteKind kind, int64_t bytes, ByteClass who, int64_t divisor = 1) const;
   // Charges them whether there is room or not: for what cannot be refused, and makes others be refused.
   ByteCharge Add(ByteKind kind, int64_t bytes);
 
@@ -104,6 +106,7 @@ class ByteAccount : public std::enable_shared_from_this<ByteAccount> {
   int64_t ChangeHere(ByteKind kind, int64_t bytes);
   // `held` with what is asked for; `below`: held by the account below.
   bool HasRoomFor(ByteClass who, BytePool pool, int64_t held, int64_t below) const;
+  absl::Status TooLarge(ByteKind kind, int64_t bytes, ByteClass who, int64_t share) const;
   absl::Status Refusal(ByteKind kind, int64_t bytes, ByteClass who) const;
   // The process's has a part for each tenant, and a tenant's for each of its jobs.
   bool HasParts() const { return parent_ == nullptr || parent_->parent_ == nullptr; }

@@ -18,6 +18,8 @@ enum class ByteKind : uint8_t {
   kAnswers,
   // Messages that were read and wait for room among the events.
   kPaused,
+  // Large messages of calls: those that wait to be read, and those that were read, until the call ends.
+  kRequests,
   // Statements about tensors that some ranks have made and others have not, and slots.
   kNames,
   // Reports of ranks about a stall, and evidence for `farandole diagnose`.
@@ -31,26 +33,29 @@ enum class ByteKind : uint8_t {
   // Catalogues of checkpoints.
   kCheckpoints,
 };
-inline constexpr size_t kByteKinds = 11;
+inline constexpr size_t kByteKinds = 12;
 
 // Each pool has limits of its own, so that what is kept for long never takes the room of what is on its way.
 // Neither do messages to workers that do not read take the room of those that come, nor do answers to those who look.
 // A catalogue of checkpoints never becomes smaller, and must not take the room of measurements for good.
-enum class BytePool : uint8_t { kQueued, kOutgoing, kAnswers, kPaused, kKept, kCatalogues };
-inline constexpr size_t kBytePools = 6;
+// Calls take no room of streams.
+enum class BytePool : uint8_t { kQueued, kOutgoing, kAnswers, kPaused, kRequests, kKept, kCatalogues };
+inline constexpr size_t kBytePools = 7;
 
 constexpr BytePool PoolOf(ByteKind kind) {
   if (kind == ByteKind::kEvents || kind == ByteKind::kCommits) return BytePool::kQueued;
   if (kind == ByteKind::kOutgoing) return BytePool::kOutgoing;
   if (kind == ByteKind::kAnswers) return BytePool::kAnswers;
+  if (kind == ByteKind::kRequests) return BytePool::kRequests;
   if (kind == ByteKind::kCheckpoints) return BytePool::kCatalogues;
   return kind == ByteKind::kPaused ? BytePool::kPaused : BytePool::kKept;
 }
 
 // As metrics call it.
 constexpr const char* NameOf(ByteKind kind) {
-  constexpr const char* kNames[kByteKinds] = {"events",  "commits",      "outgoing",  "answers", "paused",     "names",
-                                              "reports", "measurements", "timelines", "logged",  "checkpoints"};
+  constexpr const char* kNames[kByteKinds] = {"events",       "commits",   "outgoing", "answers",
+                                              "paused",       "requests",  "names",    "reports",
+                                              "measurements", "timelines", "logged",   "checkpoints"};
   return kNames[static_cast<size_t>(kind)];
 }
 

@@ -7,7 +7,9 @@
 namespace farandole {
 namespace {
 
-ByteAccount::Limits LimitsOf(int64_t queued, int64_t kept) { return {queued, queued, queued, queued, kept, 2 * kept}; }
+ByteAccount::Limits LimitsOf(int64_t queued, int64_t kept) {
+  return {queued, queued, queued, queued, queued, kept, 2 * kept};
+}
 
 ByteAccount::Limits Part(const ByteAccount::Limits& whole, int64_t divisor) {
   ByteAccount::Limits part = whole;
@@ -43,8 +45,8 @@ std::shared_ptr<ByteAccount> ByteLedger::Job(const std::string& tenant, const st
   std::weak_ptr<ByteAccount>& known = jobs_[{tenant, job}];
   std::shared_ptr<ByteAccount> account = known.lock();
   if (account == nullptr) {
-    account = std::make_shared<ByteAccount>(absl::StrCat("job ", job, " of tenant ", tenant), Part(tenant_limits_, 2),
-                                            TenantLocked(tenant));
+    account = std::make_shared<ByteAccount>(absl::StrCat("job ", job, " of tenant ", tenant),
+                                            Part(tenant_limits_, kJobDivisor), TenantLocked(tenant));
     known = account;
   }
   return account;
@@ -52,7 +54,7 @@ std::shared_ptr<ByteAccount> ByteLedger::Job(const std::string& tenant, const st
 
 std::shared_ptr<ByteAccount> ByteLedger::Stream(const std::string& tenant, const std::string& job) {
   return std::make_shared<ByteAccount>(absl::StrCat("a worker of job ", job, " of tenant ", tenant),
-                                       Part(tenant_limits_, 4), Job(tenant, job));
+                                       Part(tenant_limits_, kStreamDivisor), Job(tenant, job));
 }
 
 std::shared_ptr<Pace> ByteLedger::PaceOf(const std::string& tenant) {
@@ -60,9 +62,14 @@ std::shared_ptr<Pace> ByteLedger::PaceOf(const std::string& tenant) {
   return PaceLocked(&tenants_[tenant].pace);
 }
 
-std::shared_ptr<Pace> ByteLedger::LargeMessagesOf(const std::string& tenant) {
+std::shared_ptr<Pace> ByteLedger::LargeCallsOf(const std::string& tenant) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return PaceLocked(&tenants_[tenant].large_messages);
+  return PaceLocked(&tenants_[tenant].large_calls);
+}
+
+std::shared_ptr<Pace> ByteLedger::LargeStreamedOf(const std::string& tenant) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return PaceLocked(&tenants_[tenant].large_streamed);
 }
 
 std::shared_ptr<Pace> ByteLedger::LooksOf(const std::string& tenant) {

@@ -19,8 +19,8 @@ namespace farandole {
 // The most bytes that a tenant's jobs may have in memory, and all tenants' together. One job may have half of its
 // tenant's, one stream a quarter. And how fast a tenant's messages are read.
 struct ByteLimits {
-  // Messages on their way to the jobs; as much again may be on its way to workers, and half as much in answers to those
-  // who look.
+  // Messages on their way to the jobs; as much again may be on its way to workers, and in large messages of calls, and
+  // half as much in answers to those who look.
   int64_t tenant_queued = 64 << 20;
   // All that jobs keep, and twice as much for their catalogues of checkpoints: 64 jobs of a tenant have these full.
   int64_t tenant_kept = 256 << 20;
@@ -37,8 +37,11 @@ inline constexpr int64_t kPaceBurstSeconds = 32;
 inline constexpr int64_t kPaceReserveBytes = 256 << 10;
 // Each message and each call costs so much more than its bytes.
 inline constexpr int64_t kPaceMessageBytes = 4 << 10;
+// Accounts of a job, and of a stream, have such a part of their tenant's.
+inline constexpr int64_t kJobDivisor = 2;
+inline constexpr int64_t kStreamDivisor = 4;
 // The message of a call that is larger in memory is read when its tenant has paid for those before it. One that is
-// larger on the wire is weighed on LargeReader's thread.
+// larger on the wire is weighed on LargeReader's thread, and few calls may have one (CallBound).
 inline constexpr int64_t kLargeCallBytes = 64 << 10;
 // The message of a stream that is larger in memory is read so, too. A large job's heartbeats are smaller, so that no
 // sign of life waits.
@@ -60,9 +63,11 @@ class ByteLedger {
 
   // How fast the tenant's messages are read: those of streams, and its calls.
   std::shared_ptr<Pace> PaceOf(const std::string& tenant);
-  // How fast messages are read that are larger in memory than kLargeCallBytes, or on streams than kLargeStreamedBytes:
-  // at the same rate. It has a bucket of its own, so that they do not wait for the many small messages of streams.
-  std::shared_ptr<Pace> LargeMessagesOf(const std::string& tenant);
+  // How fast messages of calls are read that are larger than kLargeCallBytes, and those of streams that are larger than
+  // kLargeStreamedBytes: each at the same rate. They have buckets of their own, so that they do not wait for the many
+  // small messages of streams, and no hello for calls.
+  std::shared_ptr<Pace> LargeCallsOf(const std::string& tenant);
+  std::shared_ptr<Pace> LargeStreamedOf(const std::string& tenant);
 
   // How fast the tenant is answered where it looks: at the same rate. It has a bucket of its own, so that no reader
   // slows what workers send.
@@ -88,7 +93,8 @@ class ByteLedger {
   struct OfTenant {
     std::shared_ptr<ByteAccount> account;
     std::shared_ptr<Pace> pace;
-    std::shared_ptr<Pace> large_messages;
+    std::shared_ptr<Pace> large_calls;
+    std::shared_ptr<Pace> large_streamed;
     std::shared_ptr<Pace> looks;
     std::shared_ptr<Pace> reads;
   };

@@ -90,6 +90,17 @@ TEST(ByteLedgerTest, ARefusalSaysWhoseHowMuchTheLimitAndWhenToRetry) {
   EXPECT_EQ(RetryDelayOf(large), std::nullopt) << "it never fits";
 }
 
+TEST(ByteLedgerTest, AnAccountSaysWhatNeverFits) {
+  ByteLedger ledger(kLimits);
+  const auto tenant = ledger.Tenant("vision");
+  const ByteCharge full = tenant->Add(ByteKind::kEvents, 1000);
+  EXPECT_TRUE(tenant->CheckFits(ByteKind::kEvents, 250, ByteClass::kJob, kStreamDivisor).ok()) << "later";
+  const absl::Status never = tenant->CheckFits(ByteKind::kEvents, 251, ByteClass::kJob, kStreamDivisor);
+  EXPECT_EQ(never.message(), "tenant vision: 0.2 KiB of events at once; 0.2 KiB is the most");
+  EXPECT_EQ(RetryDelayOf(never), std::nullopt);
+  EXPECT_EQ(ledger.Tenant("vision")->sheds(ByteKind::kEvents), 0u);
+}
+
 TEST(ByteLedgerTest, ObserversAreRefusedFirstThenThoseWhoJoin) {
   ByteLedger ledger(kLimits);
   const auto tenant = ledger.Tenant("vision");

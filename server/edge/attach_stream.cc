@@ -75,15 +75,25 @@ class AttachStream::Large : public LargeMessage {
     if (absl::IsCancelled(status)) return stream_->ResumeBy([] {});
     stream_->Fail(status);
   }
-  bool IsGone() const override { return stream_->IsOver(); }
+  absl::Status WaitOn() override { return stream_->WaitOn(); }
 
  private:
   const std::shared_ptr<AttachStream> stream_;
 };
 
-bool AttachStream::IsOver() {
-  absl::MutexLock lock(&mutex_);
-  return context_ == nullptr || end_.has_value() || context_->IsCancelled();
+absl::Status AttachStream::WaitOn() {
+  StreamId id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (context_ == nullptr || end_.has_value() || context_->IsCancelled())
+      return absl::CancelledError("its stream has ended");
+    id = id_;
+  }
+  if (absl::Status status = router_->tenants().CheckStanding(access_); !status.ok()) return status;
+  if (id == 0) return absl::OkStatus();
+  // Not charged: a tenant without room for events is not to lose its workers by that.
+  router_->loops().Push(key_, MessageReceived{id, SignOfLife()}, ByteCharge()).IgnoreError();
+  return absl::OkStatus();
 }
 
 void AttachStream::OnReadDone(bool ok) {
@@ -105,14 +115,22 @@ absl::StatusOr<int64_t> AttachStream::Weigh() {
   bytes_.Clear();
   if (!received.ok()) return received.status();
   received_ = *std::move(received);
-  return received_.memory_bytes();
+  const int64_t bytes = received_.memory_bytes();
+  // Until the hello is read, the account is the tenant's.
+  const int64_t divisor = key_.job.empty() ? kStreamDivisor : 1;
+  const absl::Status fits = account_ == nullptr
+                                ? absl::OkStatus()
+                                : account_->CheckFits(ByteKind::kEvents, BytesOfEvent(bytes), ByteClass::kJob, divisor);
+  if (!fits.ok()) return fits;
+  return bytes;
 }
 
 void AttachStream::AwaitReader(int64_t wire_bytes) {
   if (!Hold(wire_bytes)) return;
   // A stream has one message that waits, so this does not fail.
-  const absl::Status added = router_->large_reader().Add(router_->SenderOf(access_), LargeReader::Kind::kStreamed,
-                                                         wire_bytes, std::make_unique<Large>(shared_from_this()));
+  constexpr LargeReader::Kind kStreamed = LargeReader::Kind::kStreamed;
+  const absl::Status added = router_->large_reader().Add(router_->SenderOf(access_, kStreamed), kStreamed, wire_bytes,
+                                                         std::make_unique<Large>(shared_from_this()));
   if (!added.ok()) Fail(added);
 }
 

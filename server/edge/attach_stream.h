@@ -31,7 +31,7 @@ namespace farandole {
 // OnDone it is an empty shell in which nothing happens. Messages go to the mailbox of the job that `hello` named.
 //
 // Messages come as bytes, and are weighed before they are read. LargeReader does both for a large one, when its tenant
-// has paid for those before it.
+// has paid for those before it; meanwhile the job is told twice in a second that the worker lives.
 //
 // Where the job's account has no room for a message (ByteLedger), the stream reads no further until there is, and so
 // the worker's own queue fills. It does so too where the tenant sends faster than it may (Pace), for half a second at
@@ -69,7 +69,9 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   // Reads the message that was weighed. Returns what it costs if it is large.
   int64_t ReadMessage();
   void TakeIn();
-  bool IsOver() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Tells the job that the worker lives, whose message LargeReader has not read yet. Errors: those of
+  // LargeMessage::WaitOn.
+  absl::Status WaitOn() ABSL_LOCKS_EXCLUDED(mutex_);
   // Reads the next message, at once or when the tenant may send it; `bytes` are what this one costs.
   void ReadOn(int64_t bytes);
   // Finds out whose the stream is.

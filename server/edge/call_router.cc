@@ -7,8 +7,8 @@
 #include "base/steady_time.h"
 #include "base/text/part_name.h"
 #include "base/text/plain_text.h"
-#include "server/edge/answers/large_call.h"
 #include "server/edge/caller/caller.h"
+#include "server/edge/messages/call_bound.h"
 #include "server/job/rules/bounds.h"
 #include "server/loop/event_bytes.h"
 
@@ -54,15 +54,18 @@ absl::Status CallRouter::TakePace(const Access& access, Right right, int64_t byt
                         kRetryWhenFull);
 }
 
-LargeReader::Sender CallRouter::SenderOf(const Access& access) {
-  const std::string name = absl::StrCat(access.token_id, "/", access.job);
-  const bool pays = bytes_ != nullptr && HasPace(access);
-  return {access.Owner(), name, pays ? bytes_->LargeMessagesOf(access.tenant) : nullptr};
+LargeReader::Sender CallRouter::SenderOf(const Access& access, LargeReader::Kind kind) {
+  LargeReader::Sender sender{access.Owner(), absl::StrCat(access.token_id, "/", access.job), nullptr};
+  if (bytes_ == nullptr || !HasPace(access)) return sender;
+  sender.pace =
+      kind == LargeReader::Kind::kCall ? bytes_->LargeCallsOf(access.tenant) : bytes_->LargeStreamedOf(access.tenant);
+  return sender;
 }
 
-void CallRouter::Read(UnaryCall* call, grpc::ByteBuffer bytes, google::protobuf::Message* request,
-                      std::function<void()> go_on) {
+void CallRouter::Read(UnaryCall* call, const google::protobuf::MethodDescriptor& method, grpc::ByteBuffer bytes,
+                      google::protobuf::Message* request, std::function<void()> go_on) {
   const auto wire_bytes = static_cast<int64_t>(bytes.Valid() ? bytes.Length() : 0);
+  if (absl::Status bound = CheckBound(method, wire_bytes); !bound.ok()) return call->End(bound);
   auto large = std::make_unique<LargeCall>(call, std::move(bytes), request, std::move(go_on));
   if (wire_bytes <= kLargeCallBytes) {
     const absl::StatusOr<int64_t> weight = large->Weigh();
@@ -72,11 +75,20 @@ void CallRouter::Read(UnaryCall* call, grpc::ByteBuffer bytes, google::protobuf:
       return;
     }
   }
-  const absl::StatusOr<Access> access = CallerOf(*tenants_, call->context());
-  const absl::Status added =
-      access.ok() ? large_reader_.Add(SenderOf(*access), LargeReader::Kind::kCall, wire_bytes, std::move(large))
-                  : access.status();
+  const absl::Status added = AwaitReader(call->context(), BoundOf(method).right, wire_bytes, std::move(large));
   if (!added.ok()) call->End(added);
+}
+
+absl::Status CallRouter::AwaitReader(const grpc::CallbackServerContext& context, std::optional<Right> right,
+                                     int64_t wire_bytes, std::unique_ptr<LargeCall> large) {
+  const absl::StatusOr<Access> access =
+      right.has_value() ? Authenticate(context, *right) : CallerOf(*tenants_, context);
+  if (!access.ok()) return access.status();
+  LargeCall::Caller caller{nullptr, [tenants = tenants_, access = *access] { return tenants->CheckStanding(access); }};
+  if (bytes_ != nullptr && HasPace(*access)) caller.account = bytes_->Tenant(access->tenant);
+  if (absl::Status room = large->Charge(wire_bytes, std::move(caller)); !room.ok()) return room;
+  constexpr LargeReader::Kind kCall = LargeReader::Kind::kCall;
+  return large_reader_.Add(SenderOf(*access, kCall), kCall, wire_bytes, std::move(large));
 }
 
 void CallRouter::TakePaceOfAnswer(const Access& access, size_t bytes, int64_t reserved) {

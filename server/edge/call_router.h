@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,12 +14,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "server/audit/audit_log.h"
 #include "server/audit/change_audit.h"
 #include "server/bytes/byte_ledger.h"
+#include "server/edge/answers/large_call.h"
 #include "server/edge/answers/status.h"
 #include "server/edge/answers/unary_call.h"
 #include "server/edge/client_listener.h"
@@ -76,12 +79,13 @@ class CallRouter {
   absl::StatusOr<About> Identify(const grpc::CallbackServerContext& context, Right right, const std::string& job,
                                  const std::string& tenant = "");
 
-  // Reads a call's message into `request`, and calls `go_on`: at once, or on LargeReader's thread. Ends the call where
-  // it cannot be read.
-  void Read(UnaryCall* call, grpc::ByteBuffer bytes, google::protobuf::Message* request, std::function<void()> go_on);
+  // Reads the message of a call of `method` into `request`, and calls `go_on`: at once, or on LargeReader's thread.
+  // Ends the call where it cannot be read, or is larger than its method allows (CallBound).
+  void Read(UnaryCall* call, const google::protobuf::MethodDescriptor& method, grpc::ByteBuffer bytes,
+            google::protobuf::Message* request, std::function<void()> go_on);
   LargeReader& large_reader() { return large_reader_; }
-  // The caller, as it has turns and pays for large messages.
-  LargeReader::Sender SenderOf(const Access& access);
+  // The caller, as it has turns and pays for large messages of this kind.
+  LargeReader::Sender SenderOf(const Access& access, LargeReader::Kind kind);
 
   // Puts a call into its job's mailbox; the job's Reply answers it. `make_event(call)` makes the event. With a `viewer`
   // the call is a look: its tenant pays for the answer, and has it charged until the client has read it. `edit` may
@@ -134,6 +138,9 @@ class CallRouter {
   size_t stream_queue_limit() const { return stream_queue_limit_; }
 
  private:
+  // Has a large message weighed and read. The errors of a caller that may not have that, or whose tenant has no room.
+  absl::Status AwaitReader(const grpc::CallbackServerContext& context, std::optional<Right> right, int64_t wire_bytes,
+                           std::unique_ptr<LargeCall> large);
   void Send(const JobKey& key, const std::function<Event(CallId)>& make_event, CallTable::Finish finish,
             bool of_cluster);
 

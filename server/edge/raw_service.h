@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "base/check.h"
@@ -23,43 +24,44 @@ class RawService : public Of::Service {
 
  protected:
   template <typename Self, typename Request, typename Response>
-  using Method = void (Self::*)(UnaryCall*, const Request*, Response*);
+  using Method = void (Self::*)(UnaryCall*, Request*, Response*);
   using BidiReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
   // Has `method` called with each call of this name: it ends the call, then or later. The messages are there until
-  // then.
+  // then. It may take what the request has (Request), or only look at it (const Request).
   template <typename Self, typename Request, typename Response>
   void Serve(const char* name, Method<Self, Request, Response> method) {
     using UnaryMethod = grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
-    const auto take = [this, method](grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,
-                                     grpc::ByteBuffer* answer) -> grpc::ServerUnaryReactor* {
+    const google::protobuf::MethodDescriptor& about = MethodOf(name);
+    const auto take = [this, method, &about](grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,
+                                             grpc::ByteBuffer* answer) -> grpc::ServerUnaryReactor* {
       UnaryCall* const call = UnaryCall::Start(context, answer);
-      auto request = std::make_unique<Request>();
+      auto request = std::make_unique<std::remove_const_t<Request>>();
       auto response = std::make_unique<Response>();
-      Request* const asked = request.get();
+      std::remove_const_t<Request>* const asked = request.get();
       Response* const told = response.get();
       call->Keep(std::move(request), std::move(response));
       // gRPC would keep the bytes until the call is done.
-      router_->Read(call, std::exchange(*const_cast<grpc::ByteBuffer*>(bytes), {}), asked,
+      router_->Read(call, about, std::exchange(*const_cast<grpc::ByteBuffer*>(bytes), {}), asked,
                     [=] { (static_cast<Self*>(this)->*method)(call, asked, told); });
       return call;
     };
-    this->MarkMethodRawCallback(IndexOf(name), new UnaryMethod(take));
+    this->MarkMethodRawCallback(about.index(), new UnaryMethod(take));
   }
   // Has `start` called with each stream of this name.
   void ServeStreams(const char* name, std::function<BidiReactor*(grpc::CallbackServerContext*)> start) {
     using StreamMethod = grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
-    this->MarkMethodRawCallback(IndexOf(name), new StreamMethod(std::move(start)));
+    this->MarkMethodRawCallback(MethodOf(name).index(), new StreamMethod(std::move(start)));
   }
 
   CallRouter* const router_;
 
  private:
-  static int IndexOf(const char* name) {
+  static const google::protobuf::MethodDescriptor& MethodOf(const char* name) {
     const auto* pool = google::protobuf::DescriptorPool::generated_pool();
     const auto* method = pool->FindServiceByName(Of::service_full_name())->FindMethodByName(name);
     FD_CHECK(method != nullptr) << Of::service_full_name() << " has no method " << name;
-    return method->index();
+    return *method;
   }
 };
 

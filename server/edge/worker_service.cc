@@ -118,14 +118,14 @@ void WorkerService::OnReportExit(UnaryCall* call, const v1::ReportExitRequest* r
   });
 }
 
-void WorkerService::OnReportFlight(UnaryCall* call, const v1::ReportFlightRequest* request,
+void WorkerService::OnReportFlight(UnaryCall* call, v1::ReportFlightRequest* request,
                                    v1::ReportFlightResponse* response) {
   const auto about = router_->Identify(call->context(), Right::kLaunch, request->job());
   if (!about.ok()) return call->End(about.status());
   return router_->Ask(
       call, about->job, response,
       [&](CallId id) {
-        return FlightReported{id, *request, OnlyOfToken(about->caller)};
+        return FlightReported{id, std::move(*request), OnlyOfToken(about->caller)};
       },
       std::nullopt, IsOfCluster(about->caller.role));
 }

@@ -23,7 +23,7 @@ class WorkerService : public RawService<v1::WorkerService> {
                         v1::FindCheckpointResponse* response);
   void OnListLost(UnaryCall* call, const v1::ListLostRequest* request, v1::ListLostResponse* response);
   void OnReportExit(UnaryCall* call, const v1::ReportExitRequest* request, v1::ReportExitResponse* response);
-  void OnReportFlight(UnaryCall* call, const v1::ReportFlightRequest* request, v1::ReportFlightResponse* response);
+  void OnReportFlight(UnaryCall* call, v1::ReportFlightRequest* request, v1::ReportFlightResponse* response);
 };
 
 }  // namespace farandole

@@ -90,13 +90,14 @@ constexpr MetricRow kRows[] = {
      "Bytes in memory on behalf of a tenant, of those that its limits count; tenant=\"\": of all tenants together."},
     {kGauge, "farandole_held_ratio", "tenant, pool",
      "How much of its limit a tenant has: of messages on their way to its jobs (queued) and to its workers (outgoing), "
-     "of answers that clients have not read (answers), of messages that wait for room (paused), of what its jobs keep "
-     "(kept), and of their catalogues of checkpoints (catalogues); tenant=\"\": all tenants together. Observers are "
+     "of answers that clients have not read (answers), of messages that wait for room (paused), of large messages of "
+     "calls (requests), of what its jobs keep (kept), and of their catalogues of checkpoints (catalogues); "
+     "tenant=\"\": all tenants together. Observers are "
      "refused above 0.5, those who join above 0.75."},
     {kCounter, "farandole_sheds_total", "tenant, kind",
      "What was refused, left out or ended because a tenant had no room: messages that had to wait and calls (events), "
      "streams of workers that do not read (outgoing) or that send too much (paused), answers where others are not read "
-     "(answers), and what jobs would have kept."},
+     "(answers), calls with large messages (requests), and what jobs would have kept."},
     {kCounter, "farandole_paced_messages_total", "tenant",
      "Messages after which a stream waited because its tenant sends faster than it may (`--tenant-mib-per-s`)."},
     {kCounter, "farandole_denied_calls_total", "",
@@ -319,10 +320,10 @@ void Metrics::ShowBytes(const ByteLedger& ledger) {
       prometheus::Counter& sheds = sheds_->Add(labels);
       sheds.Increment(static_cast<double>(account.sheds(kind)) - sheds.Value());
     }
-    for (const auto& [pool, name] :
-         {std::pair(BytePool::kQueued, "queued"), std::pair(BytePool::kOutgoing, "outgoing"),
-          std::pair(BytePool::kAnswers, "answers"), std::pair(BytePool::kPaused, "paused"),
-          std::pair(BytePool::kKept, "kept"), std::pair(BytePool::kCatalogues, "catalogues")}) {
+    for (const auto& [pool, name] : {std::pair(BytePool::kQueued, "queued"), std::pair(BytePool::kOutgoing, "outgoing"),
+                                     std::pair(BytePool::kAnswers, "answers"), std::pair(BytePool::kPaused, "paused"),
+                                     std::pair(BytePool::kRequests, "requests"), std::pair(BytePool::kKept, "kept"),
+                                     std::pair(BytePool::kCatalogues, "catalogues")}) {
       held_ratio_->Add({{"tenant", tenant}, {"pool", name}})
           .Set(static_cast<double>(account.held(pool)) / static_cast<double>(account.limit(pool)));
     }

@@ -35,6 +35,8 @@ UnaryCall* UnaryCall::Start(grpc::CallbackServerContext* context, grpc::ByteBuff
 }
 
 void UnaryCall::End(const absl::Status& status, ByteCharge charge) {
+  request_.reset();
+  request_charge_.Release();
   if (RetryDelayOf(status).has_value()) {
     // Deleted by its own callback, while gRPC holds what is behind it.
     auto* alarm = new grpc::Alarm;

@@ -22,25 +22,27 @@ inline constexpr absl::Duration kUnreadLimit = absl::Seconds(30);
 // serialized, and counts none of these in its ResourceQuota.
 int64_t BytesOfAnswer(const google::protobuf::Message& answer);
 
-// A unary call whose message has come as bytes: what it asks, and its end. Keeps the charge of its answer until gRPC
-// has written it or has given the call up, and cancels the call where that takes longer than the limit. Owned by itself
-// until gRPC is done with it; any thread.
+// A unary call whose message has come as bytes: what it asks, and its end. Keeps what was asked, and its charge, until
+// it ends; and the charge of its answer until gRPC has written that or has given the call up. Cancels the call where
+// that takes longer than the limit. Owned by itself until gRPC is done with it; any thread.
 class UnaryCall : public grpc::ServerUnaryReactor, public std::enable_shared_from_this<UnaryCall> {
  public:
   // `answer` is gRPC's, and takes the response's bytes when the call ends well.
   static UnaryCall* Start(grpc::CallbackServerContext* context, grpc::ByteBuffer* answer,
                           absl::Duration unread_limit = kUnreadLimit);
 
-  // To be set before the call ends, and kept until then.
+  // To be set before the call ends. The request is kept until then, the response until gRPC is done with the call.
   void Keep(std::unique_ptr<google::protobuf::Message> request, std::unique_ptr<google::protobuf::Message> response) {
     request_ = std::move(request);
     response_ = std::move(response);
   }
+  // Of the request, where it is large; to be set before the call ends.
+  void Charge(ByteCharge charge) { request_charge_ = std::move(charge); }
   // Until the call ends.
   const grpc::CallbackServerContext& context() const { return *told_; }
 
   // In place of Finish, to be called once: answers the call at once, or after a fifth of a second where the status says
-  // when to retry.
+  // when to retry. The request is gone on return.
   void End(const absl::Status& status, ByteCharge charge = {}) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -55,6 +57,7 @@ class UnaryCall : public grpc::ServerUnaryReactor, public std::enable_shared_fro
   const grpc::CallbackServerContext* const told_;
   grpc::ByteBuffer* const answer_;
   std::unique_ptr<google::protobuf::Message> request_;
+  ByteCharge request_charge_;
   std::unique_ptr<google::protobuf::Message> response_;
   // Kept until OnDone: gRPC holds the object by a plain pointer.
   std::shared_ptr<UnaryCall> self_;

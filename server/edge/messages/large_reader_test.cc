@@ -1,6 +1,7 @@
 #include "server/edge/messages/large_reader.h"
 
 #include <atomic>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -50,7 +51,12 @@ struct Plan {
   absl::StatusOr<int64_t> memory_bytes = 1;
   // It is weighed when this is notified; null: at once.
   absl::Notification* weighed = nullptr;
+  // Why nobody waits for it, when this is true.
   std::atomic<bool>* is_gone = nullptr;
+  absl::Status why_gone = absl::CancelledError("");
+  // How often it was told to wait on, and weighed.
+  std::atomic<int>* waits = nullptr;
+  std::atomic<int>* weighings = nullptr;
 };
 
 class PlannedMessage : public LargeMessage {
@@ -58,6 +64,7 @@ class PlannedMessage : public LargeMessage {
   PlannedMessage(Plan plan, Ends* ends) : plan_(std::move(plan)), ends_(ends) {}
 
   absl::StatusOr<int64_t> Weigh() override {
+    if (plan_.weighings != nullptr) ++*plan_.weighings;
     if (plan_.weighed != nullptr) plan_.weighed->WaitForNotification();
     return plan_.memory_bytes;
   }
@@ -68,7 +75,10 @@ class PlannedMessage : public LargeMessage {
   void Refuse(const absl::Status& status) override {
     ends_->Add(absl::StrCat(plan_.name, " ", absl::StatusCodeToString(status.code())));
   }
-  bool IsGone() const override { return plan_.is_gone != nullptr && *plan_.is_gone; }
+  absl::Status WaitOn() override {
+    if (plan_.waits != nullptr) ++*plan_.waits;
+    return plan_.is_gone != nullptr && *plan_.is_gone ? plan_.why_gone : absl::OkStatus();
+  }
 
  private:
   const Plan plan_;
@@ -101,6 +111,61 @@ TEST_F(LargeReaderTest, OwnersTakeTurnsAndSoDoTheSendersOfEach) {
   ASSERT_TRUE(Add({"b", "one", nullptr}, {"of another owner"}).ok());
   begins_.Notify();
   EXPECT_THAT(ends_.Await(6), ElementsAre("first", "a1", "of another owner", "of another sender", "a2", "a3"));
+}
+
+TEST_F(LargeReaderTest, TheSenderWhoseMessagesHaveCostLeastGoesFirst) {
+  ASSERT_TRUE(Add({"0", "first", nullptr}, {"first", 1, &begins_}).ok());
+  for (int number = 1; number <= 3; ++number)
+    ASSERT_TRUE(Add({"a", "greedy", nullptr}, {absl::StrCat("greedy", number), 10}).ok());
+  for (int number = 1; number <= 4; ++number)
+    ASSERT_TRUE(Add({"a", "quiet", nullptr}, {absl::StrCat("quiet", number), 3}).ok());
+  begins_.Notify();
+  EXPECT_THAT(ends_.Await(8),
+              ElementsAre("first", "greedy1", "quiet1", "quiet2", "quiet3", "quiet4", "greedy2", "greedy3"));
+}
+
+TEST_F(LargeReaderTest, ASenderThatComesLaterGoesFirstAndHasNotSavedUp) {
+  ASSERT_TRUE(Add({"0", "first", nullptr}, {"first", 1, &begins_}).ok());
+  absl::Notification goes_on;
+  ASSERT_TRUE(Add({"a", "greedy", nullptr}, {"greedy1", 10}).ok());
+  ASSERT_TRUE(Add({"a", "greedy", nullptr}, {"greedy2", 10}).ok());
+  std::atomic<int> weighings = 0;
+  ASSERT_TRUE(Add({"a", "greedy", nullptr}, {"greedy3", 10, &goes_on, nullptr, {}, nullptr, &weighings}).ok());
+  ASSERT_TRUE(Add({"a", "greedy", nullptr}, {"greedy4", 10}).ok());
+  begins_.Notify();
+  while (weighings == 0) std::this_thread::yield();
+  for (int number = 1; number <= 3; ++number)
+    ASSERT_TRUE(Add({"a", "quiet", nullptr}, {absl::StrCat("quiet", number), 10}).ok());
+  goes_on.Notify();
+  EXPECT_THAT(ends_.Await(8),
+              ElementsAre("first", "greedy1", "greedy2", "greedy3", "quiet1", "greedy4", "quiet2", "quiet3"));
+}
+
+TEST_F(LargeReaderTest, CallsHoldUpNoStreamedMessageOfTheSameSender) {
+  ASSERT_TRUE(Add({"a", "one", InDebt()}, {"call", 2 * kLargeCallBytes}, Kind::kCall).ok());
+  ASSERT_TRUE(Add({"a", "one", std::make_shared<Pace>(1, 1)}, {"hello", 2 * kLargeStreamedBytes}).ok());
+  EXPECT_THAT(ends_.Await(1), ElementsAre("hello"));
+}
+
+TEST_F(LargeReaderTest, AMessageThatIsLargeOnTheWireIsNotWeighedBeforeItIsPaidFor) {
+  std::atomic<int> weighings = 0, waits = 0;
+  ASSERT_TRUE(Add({"a", "greedy", InDebt()}, {"call", 1, nullptr, nullptr, {}, &waits, &weighings}, Kind::kCall).ok());
+  while (waits < 2) std::this_thread::yield();
+  EXPECT_EQ(weighings, 0);
+}
+
+TEST_F(LargeReaderTest, AMessageThatWasWeighedIsPaidForThoughItsSenderGoesAway) {
+  const std::shared_ptr<Pace> pace = InDebt();
+  std::atomic<int> weighings = 0;
+  std::atomic<bool> is_gone = false;
+  ASSERT_TRUE(Add({"a", "greedy", pace},
+                  {"gone", 2 * kLargeStreamedBytes, nullptr, &is_gone, absl::CancelledError(""), nullptr, &weighings})
+                  .ok());
+  while (weighings == 0) std::this_thread::yield();
+  is_gone = true;
+  EXPECT_THAT(ends_.Await(1), ElementsAre("gone CANCELLED"));
+  EXPECT_GT(pace->Wait(SteadyNow()), absl::Seconds(kWireBytes));
+  EXPECT_LT(pace->Wait(SteadyNow()), absl::Seconds(2 * kWireBytes));
 }
 
 TEST_F(LargeReaderTest, AMessageThatIsNotPaidForHoldsUpItsSenderAlone) {
@@ -146,11 +211,12 @@ TEST_F(LargeReaderTest, ASenderHasFewCallsThatWaitAndIsToldWhenToRetry) {
     EXPECT_THAT(std::string(refused.message()), HasSubstr("at most 4 of a token, and 32 of a tenant, may"));
     EXPECT_TRUE(RetryDelayOf(refused).has_value());
   }
+  EXPECT_TRUE(Add({"a", "another", nullptr}, {"of a sender of which none waits"}, Kind::kCall).ok());
   EXPECT_FALSE(Add({"a", "another", nullptr}, {"one too many"}, Kind::kCall).ok());
   EXPECT_TRUE(Add({"a", "sender0", nullptr}, {"streamed"}).ok());
   EXPECT_TRUE(Add({"b", "sender0", nullptr}, {"of another owner"}, Kind::kCall).ok());
   begins_.Notify();
-  EXPECT_EQ(ends_.Await(LargeReader::kMostCallsOfOwner + 3).size(), LargeReader::kMostCallsOfOwner + 3);
+  EXPECT_EQ(ends_.Await(LargeReader::kMostCallsOfOwner + 4).size(), LargeReader::kMostCallsOfOwner + 4);
 }
 
 TEST_F(LargeReaderTest, AMessageWhoseSenderHasGoneIsForgotten) {
@@ -158,6 +224,14 @@ TEST_F(LargeReaderTest, AMessageWhoseSenderHasGoneIsForgotten) {
   ASSERT_TRUE(Add({"a", "greedy", InDebt()}, {"gone", 2 * kLargeStreamedBytes, nullptr, &is_gone}).ok());
   is_gone = true;
   EXPECT_THAT(ends_.Await(1), ElementsAre("gone CANCELLED"));
+}
+
+TEST_F(LargeReaderTest, AMessageOfATokenThatHasEndedIsRefused) {
+  std::atomic<bool> is_gone = true;
+  ASSERT_TRUE(Add({"a", "greedy", InDebt()},
+                  {"revoked", 2 * kLargeStreamedBytes, nullptr, &is_gone, absl::UnauthenticatedError("")})
+                  .ok());
+  EXPECT_THAT(ends_.Await(1), ElementsAre("revoked UNAUTHENTICATED"));
 }
 
 TEST_F(LargeReaderTest, WhenItHasStoppedMessagesAreRefused) {

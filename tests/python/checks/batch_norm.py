@@ -130,6 +130,21 @@ def running_statistics_may_be_taken_away() -> None:
         torch.testing.assert_close(everyone.mean(0), torch.zeros(4), rtol=0, atol=1e-5)
 
 
+@check.each("linear", "square")
+def a_second_derivative_is_refused_in_a_sentence(loss: str) -> None:
+    """Also where the first one depends on the input only by the statistics."""
+    if hvd.size() == 1:
+        return
+    layer = hvd.SyncBatchNorm(4)
+    own = torch.randn(3, 4, generator=torch.Generator().manual_seed(hvd.rank()), requires_grad=True)
+    output = layer(own)
+    weighted = (output.square() if loss == "square" else output) * torch.arange(12.0).reshape(3, 4)
+    gradients = torch.autograd.grad(weighted.sum(), (own, layer.weight, layer.bias), create_graph=True)
+    for gradient in gradients:
+        expect_error(NotImplementedError, (gradient * own.sum(0)).sum().backward, "SyncBatchNorm", "second derivative")
+    (own.square().sum() + hvd.SyncBatchNorm(4)(own).sum()).backward()
+
+
 @check
 def batches_without_elements_everywhere_are_refused() -> None:
     if hvd.size() > 1:

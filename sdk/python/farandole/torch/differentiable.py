@@ -5,9 +5,13 @@ Gradients are Horovod's. Of allreduce: the allreduce of the gradients, by the sa
 average over ranks, each rank's own rows. Of alltoall, gather and scatter: the gradients go back to where the rows
 came from. Of reducescatter: the allgather of the gradients, times the factors, and for Sum times the number of ranks.
 Of broadcast: the average over ranks on the root, zero elsewhere. The rows of a rank that has joined have zeros.
+Tensors of integers and bools have none, and send none back.
+
+Gradients travel by these operations too, so that further derivatives (create_graph) follow from the same rules. They
+are calls of all ranks as well, whose losses have the same form.
 """
 
-from typing import Any, List, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple, Type
 
 import torch
 
@@ -62,8 +66,39 @@ def _placed(found: torch.Tensor, given: Sequence[int], sent: Sequence[int], shap
     return placed
 
 
+def _zeros(shape: torch.Size, found: torch.Tensor) -> torch.Tensor:
+    """A gradient of this shape without elements of `found`. If a graph is created, `found` is in it all the same: other
+    ranks, whose gradients have elements of it, need this rank for their second derivatives."""
+    zeros = found.new_zeros(shape)
+    return zeros + found.reshape(-1)[:0].sum() if found.requires_grad else zeros
+
+
 def _wants_gradient(tensor: Any) -> bool:
     return isinstance(tensor, torch.Tensor) and tensor.requires_grad and torch.is_grad_enabled()
+
+
+def _has_gradient(tensor: torch.Tensor) -> bool:
+    """Whether a tensor of this element type may have one: the same on all ranks."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _mark(ctx: Any, outputs: Iterable[torch.Tensor]) -> None:
+    ctx.mark_non_differentiable(*(output for output in outputs if not _has_gradient(output)))
+
+
+Tensors = Sequence[torch.Tensor]
+
+
+def _of_floats(call: Callable[[Tensors], Tensors], gradients: Tensors) -> List[Optional[torch.Tensor]]:
+    """The results of `call` on the gradients of floats, in their places; None in the places of the others, which are
+    zeros that autograd has made up."""
+    found = iter(call([gradient for gradient in gradients if _has_gradient(gradient)]))
+    return [next(found) if _has_gradient(gradient) else None for gradient in gradients]
+
+
+# If a tensor wants a gradient, each function below runs by the class before it: autograd calls forward() with tensors
+# that want none, and forward() calls the function again. backward() calls these functions too: the gradients that it is
+# given want one only where a graph is created.
 
 
 class _Allreduce(torch.autograd.Function):
@@ -80,48 +115,64 @@ class _Allreduce(torch.autograd.Function):
         *tensors: torch.Tensor,
     ) -> Tuple[torch.Tensor, ...]:
         ctx.call = (name, op, prescale, postscale, process_set)
-        return tuple(_reduce(tensors, *ctx.call))
+        outputs = tuple(_reduce(tensors, *ctx.call))
+        _mark(ctx, outputs)
+        return outputs
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
         name, op, prescale, postscale, process_set = ctx.call
         _require_gradient("allreduce", op)
-        return (None,) * 5 + tuple(_reduce(gradients, _gradient_name(name), op, prescale, postscale, process_set))
+        call = (_gradient_name(name), op, prescale, postscale, process_set)
+        return (None,) * 5 + tuple(_of_floats(lambda floats: _reduce(floats, *call), gradients))
 
 
 def _reduce(
-    tensors: Sequence[torch.Tensor],
+    tensors: Tensors,
     name: Optional[str],
     op: int,
     prescale: float,
     postscale: float,
     process_set: ProcessSet,
-) -> List[torch.Tensor]:
+) -> Tensors:
+    call = (name, op, prescale, postscale, process_set)
+    if any(map(_wants_gradient, tensors)):
+        return _Allreduce.apply(*call, *tensors)
     if len(tensors) == 1:
-        return [ops.allreduce_now(tensors[0], name, op, prescale, postscale, process_set)]
-    return ops.grouped_allreduce_now(tensors, False, name, op, prescale, postscale, process_set)
+        return [ops.allreduce_now(tensors[0], *call)]
+    return ops.grouped_allreduce_now(tensors, False, *call)
 
 
 class _Allgather(torch.autograd.Function):
-    """Of one or several tensors. A rank that wants no gradient submits the same without it."""
+    """Of one or several tensors. A rank that wants no gradient submits the same without it. The last output has the rows
+    of each tensor that each rank of the set has given."""
 
     @staticmethod
-    def forward(
-        ctx: Any, name: Optional[str], process_set: ProcessSet, *tensors: torch.Tensor
-    ) -> Tuple[torch.Tensor, ...]:
-        outputs, rows = at_once(
-            _ops.grouped_allgather, ops.adapter, tensors, name, process_set, lambda *gathered: gathered
-        )
+    def forward(ctx: Any, name: Optional[str], process_set: ProcessSet, *tensors: torch.Tensor) -> Tuple[Any, ...]:
+        outputs, rows = _gather_all(tensors, name, process_set)
         ctx.call = ([tensor.shape for tensor in tensors], rows, name, process_set)
-        return tuple(outputs)
+        _mark(ctx, outputs)
+        return (*outputs, rows)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
+    def backward(ctx: Any, *gradients: Any) -> Tuple[Any, ...]:
         shapes, rows, name, process_set = ctx.call
-        means = _reduce(gradients, _gradient_name(name), Average, 1.0, 1.0, process_set)
+        call = (_gradient_name(name), Average, 1.0, 1.0, process_set)
+        means = _of_floats(lambda floats: _reduce(floats, *call), gradients[:-1])
         position = process_set.rank()
-        own = [mean.narrow(0, sum(each[:position]), each[position]) for mean, each in zip(means, rows)]
-        return (None, None, *(part.reshape(shape) for part, shape in zip(own, shapes)))
+        own = [
+            None if mean is None else mean.narrow(0, sum(each[:position]), each[position]).reshape(shape)
+            for mean, each, shape in zip(means, rows, shapes)
+        ]
+        return (None, None, *own)
+
+
+def _gather_all(tensors: Tensors, name: Optional[str], process_set: ProcessSet) -> Tuple[Tensors, List[List[int]]]:
+    """The gathered tensors, and of each the rows that each rank of the set has given."""
+    if any(map(_wants_gradient, tensors)):
+        *outputs, rows = _Allgather.apply(name, process_set, *tensors)
+        return outputs, rows
+    return at_once(_ops.grouped_allgather, ops.adapter, tensors, name, process_set, lambda *gathered: gathered)
 
 
 class _Reducescatter(torch.autograd.Function):
@@ -138,8 +189,11 @@ class _Reducescatter(torch.autograd.Function):
         process_set: ProcessSet,
         *tensors: torch.Tensor,
     ) -> Tuple[torch.Tensor, ...]:
-        ctx.call = ([tensor.shape for tensor in tensors], name, op, prescale * postscale, process_set)
-        return tuple(_scatter(tensors, is_grouped, name, op, prescale, postscale, process_set))
+        outputs = tuple(_reduce_parts(tensors, is_grouped, name, op, prescale, postscale, process_set))
+        shapes = [tensor.shape for tensor in tensors if _has_gradient(tensor)]
+        ctx.call = (shapes, name, op, prescale * postscale, process_set)
+        _mark(ctx, outputs)
+        return outputs
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Tuple[Any, ...]:
@@ -147,24 +201,28 @@ class _Reducescatter(torch.autograd.Function):
         _require_gradient("reducescatter", op)
         if op == Sum:
             factor *= process_set.size()
-        scaled = [gradient if factor == 1.0 else gradient * factor for gradient in gradients]
-        gathered, rows = at_once(
-            _ops.grouped_allgather, ops.adapter, scaled, _gradient_name(name), process_set, lambda *found: found
-        )
-        shares = [_shares(shape[0], process_set) for shape in shapes]
-        return (None,) * 6 + tuple(map(_placed, gathered, rows, shares, shapes))
+
+        def gather(floats: Tensors) -> Tensors:
+            scaled = [gradient if factor == 1.0 else gradient * factor for gradient in floats]
+            gathered, rows = _gather_all(scaled, _gradient_name(name), process_set)
+            shares = [_shares(shape[0], process_set) for shape in shapes]
+            return list(map(_placed, gathered, rows, shares, shapes))
+
+        return (None,) * 6 + tuple(_of_floats(gather, gradients))
 
 
-def _scatter(
-    tensors: Sequence[torch.Tensor],
+def _reduce_parts(
+    tensors: Tensors,
     is_grouped: bool,
     name: Optional[str],
     op: int,
     prescale: float,
     postscale: float,
     process_set: ProcessSet,
-) -> List[torch.Tensor]:
+) -> Tensors:
     call = (name, op, prescale, postscale, process_set)
+    if any(map(_wants_gradient, tensors)):
+        return _Reducescatter.apply(is_grouped, *call, *tensors)
     found = at_once(_ops.reducescatter, ops.adapter, tensors, *call, is_grouped)
     return found if is_grouped else [found]
 
@@ -174,7 +232,7 @@ class _Alltoall(torch.autograd.Function):
     def forward(
         ctx: Any, tensor: torch.Tensor, splits: Any, name: Optional[str], process_set: ProcessSet
     ) -> Tuple[torch.Tensor, torch.Tensor]:
-        output, received = at_once(ops.alltoall_async, tensor, splits, name, process_set)
+        output, received = _exchange(tensor, splits, name, process_set)
         sent = ops.adapter.whole_numbers(splits) or _shares(tensor.shape[0], process_set)
         ctx.call = (tensor.shape, sent, received, name, process_set)
         ctx.mark_non_differentiable(received)
@@ -183,25 +241,44 @@ class _Alltoall(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor, _received: torch.Tensor) -> Tuple[Any, ...]:
         shape, sent, received, name, process_set = ctx.call
-        own, given = at_once(ops.alltoall_async, gradient, received, _gradient_name(name), process_set)
+        own, given = _exchange(gradient, received, _gradient_name(name), process_set)
         return _placed(own, given.tolist(), sent, shape), None, None, None
 
 
+def _exchange(
+    tensor: torch.Tensor, splits: Any, name: Optional[str], process_set: ProcessSet
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    if _wants_gradient(tensor):
+        return _Alltoall.apply(tensor, splits, name, process_set)
+    return at_once(ops.alltoall_async, tensor, splits, name, process_set)
+
+
 class _Gather(torch.autograd.Function):
+    """The second output is how many rows the root got of each rank of the set."""
+
     @staticmethod
     def forward(
         ctx: Any, tensor: torch.Tensor, root: int, name: Optional[str], process_set: ProcessSet
-    ) -> torch.Tensor:
-        output, rows = at_once(_ops.gather, ops.adapter, tensor, root, name, process_set, True)
+    ) -> Tuple[torch.Tensor, List[int]]:
+        output, rows = _gather_on(tensor, root, name, process_set)
         ctx.call = (tensor.shape, rows, name, process_set)
-        return output
+        return output, rows
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Any, ...]:
+    def backward(ctx: Any, gradient: torch.Tensor, _rows: Any) -> Tuple[Any, ...]:
         shape, rows, name, process_set = ctx.call
-        own = at_once(ops.alltoall_async, gradient, rows, _gradient_name(name), process_set)[0]
+        own = _exchange(gradient, rows, _gradient_name(name), process_set)[0]
         # A root that has joined since gives nothing back.
-        return own.reshape(shape) if own.shape[0] else own.new_zeros(shape), None, None, None
+        return own.reshape(shape) if own.numel() == shape.numel() else _zeros(shape, own), None, None, None
+
+
+def _gather_on(
+    tensor: torch.Tensor, root: int, name: Optional[str], process_set: ProcessSet
+) -> Tuple[torch.Tensor, List[int]]:
+    """The gathered tensor, and the rows that each rank of the set has given; other ranks than the root have none."""
+    if _wants_gradient(tensor):
+        return _Gather.apply(tensor, root, name, process_set)
+    return at_once(_ops.gather, ops.adapter, tensor, root, name, process_set, True)
 
 
 class _Scatter(torch.autograd.Function):
@@ -215,9 +292,9 @@ class _Scatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Any, ...]:
         shape, root, name, process_set = ctx.call
-        gathered, rows = at_once(_ops.gather, ops.adapter, gradient, root, _gradient_name(name), process_set, True)
+        gathered, rows = _gather_on(gradient, root, _gradient_name(name), process_set)
         if rank() != root:
-            return gathered.new_zeros(shape), None, None, None
+            return _zeros(shape, gathered), None, None, None
         return _placed(gathered, rows, _shares(shape[0], process_set), shape), None, None, None
 
 
@@ -233,7 +310,7 @@ class _Broadcast(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> Tuple[Any, ...]:
         root, name, process_set = ctx.call
         mean = _reduce([gradient], _gradient_name(name), Average, 1.0, 1.0, process_set)[0]
-        return mean if rank() == root else torch.zeros_like(mean), None, None, None
+        return mean if rank() == root else _zeros(mean.shape, mean), None, None, None
 
 
 @described_by(Operations.grouped_allreduce)
@@ -250,7 +327,7 @@ def grouped_allreduce(
     compressed = _compressed(tensors, compression)
     sent = [tensor for tensor, _ in compressed]
     call = (name, choose(op, average), prescale_factor, postscale_factor, process_set)
-    received = _Allreduce.apply(*call, *sent) if any(map(_wants_gradient, sent)) else _reduce(sent, *call)
+    received = _reduce(sent, *call)
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(received, compressed)]
 
 
@@ -278,7 +355,7 @@ def allgather(
     tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     if _wants_gradient(tensor):
-        return _Allgather.apply(name, process_set, tensor)[0]
+        return _gather_all([tensor], name, process_set)[0][0]
     return at_once(ops.allgather_async, tensor, name, process_set)
 
 
@@ -287,9 +364,7 @@ def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> List[torch.Tensor]:
     tensors = _ops.listed(tensors)
-    if any(map(_wants_gradient, tensors)):
-        return list(_Allgather.apply(name, process_set, *tensors))
-    return at_once(ops.grouped_allgather_async, tensors, name, process_set)
+    return list(_gather_all(tensors, name, process_set)[0])
 
 
 @described_by(Operations.alltoall)
@@ -300,10 +375,7 @@ def alltoall(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """`splits` may be a tensor of whole numbers; the rows given are of its element type, int32 for a list."""
-    if _wants_gradient(tensor):
-        output = _Alltoall.apply(tensor, splits, name, process_set)
-    else:
-        output = at_once(ops.alltoall_async, tensor, splits, name, process_set)
+    output = _exchange(tensor, splits, name, process_set)
     return output if splits is not None else output[0]
 
 
@@ -347,7 +419,7 @@ def _scatter_compressed(
     compressed = _compressed(tensors, compression)
     sent = [tensor for tensor, _ in compressed]
     call = (is_grouped, name, choose(op, None), prescale, postscale, process_set)
-    received = _Reducescatter.apply(*call, *sent) if any(map(_wants_gradient, sent)) else _scatter(sent, *call)
+    received = _reduce_parts(sent, *call)
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(received, compressed)]
 
 
@@ -369,9 +441,7 @@ def gather(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     """If gradients flow, each rank calls backward() of a tensor made of its output."""
-    if _wants_gradient(tensor):
-        return _Gather.apply(tensor, root_rank, name, process_set)
-    return at_once(gather_async, tensor, root_rank, name, process_set)
+    return _gather_on(tensor, root_rank, name, process_set)[0]
 
 
 @described_by(Operations.scatter)

@@ -17,7 +17,8 @@ class SyncBatchNorm(_BatchNorm):
     Input of shape [N, C, ...], where ranks may differ in all but C, and N may be 0 on some. In evaluation, and in a job
     of size 1, nothing travels. The gradients of weight and bias are this rank's own, as DistributedOptimizer wants them.
     Where statistics travel from GPU to GPU the host does not wait for them, and the layer may be captured in a CUDA graph.
-    ValueError: an input has less than two dimensions, or those of all ranks are empty.
+    ValueError: an input has less than two dimensions, or those of all ranks are empty. NotImplementedError: a second
+    derivative is computed.
     """
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
@@ -125,6 +126,26 @@ def _statistics(input: torch.Tensor, dims: Tuple[int, ...]) -> Tuple[torch.Tenso
     return center, variance, float(total)
 
 
+class _Once(torch.autograd.Function):
+    """Gradients of the layer, which are computed without a graph: second derivatives of them would lack a part."""
+
+    @staticmethod
+    def forward(ctx: Any, *gradients: Optional[torch.Tensor]) -> Tuple[Optional[torch.Tensor], ...]:
+        return gradients
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Optional[torch.Tensor]) -> Tuple[Any, ...]:
+        raise NotImplementedError(
+            "SyncBatchNorm has no second derivative in farandole; leave out create_graph, or detach() its gradients"
+        )
+
+
+def _once(*gradients: Optional[torch.Tensor]) -> Tuple[Optional[torch.Tensor], ...]:
+    if not torch.is_grad_enabled():
+        return gradients
+    return _Once.apply(*(None if each is None else each.detach().requires_grad_() for each in gradients))
+
+
 class _Normalize(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -163,7 +184,7 @@ class _Normalize(torch.autograd.Function):
         # In their parameters' types: sums over a batch may be more than the input's type can hold.
         for_weight = own[1].to(weight.dtype) if weight is not None and ctx.needs_input_grad[1] else None
         for_bias = own[0].to(ctx.bias_dtype) if ctx.needs_input_grad[2] else None
-        return for_input, for_weight, for_bias, None, None
+        return (*_once(for_input, for_weight, for_bias), None, None)
 
 
 def _order(tensor: torch.Tensor) -> torch.memory_format:
@@ -258,4 +279,4 @@ class _NormalizeOnGpu(torch.autograd.Function):
                 for_input = torch.empty_like(input)
         for_weight = for_weight.to(ctx.dtypes[0]) if ctx.needs_input_grad[1] else None
         for_bias = for_bias.to(ctx.dtypes[1]) if ctx.needs_input_grad[2] else None
-        return for_input, for_weight, for_bias, None, None
+        return (*_once(for_input, for_weight, for_bias), None, None)

@@ -27,6 +27,7 @@ CLI = ROOT / ".venv" / "bin" / "farandole"
 SIZES = {
     "numpy_ops": (1, 2, 3, 4),
     "torch_ops": (1, 2, 3, 4),
+    "derivatives": (1, 2, 3, 4),
     "tensor_kinds": (2,),
     "arguments": (2,),
     "state": (1, 2, 3, 4),
@@ -36,6 +37,7 @@ SIZES = {
     "idioms": (1, 2, 3),
     "random_loops": (1, 2, 3),
     "stray_gradients": (1, 2, 3),
+    "frozen": (1, 2, 3),
     "shared_gradients": (1, 2, 3),
     "late_groups": (1, 2, 3),
     "several_optimizers": (1, 2, 3),

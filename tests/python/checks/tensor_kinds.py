@@ -1,14 +1,16 @@
 """Every kind of tensor and array, given to every operation: the result is right, or a sentence refuses it."""
 
 import pathlib
+import re
 import tempfile
+import warnings
 from typing import Any, Callable, Dict, Iterator, Tuple
 
 import farandole.numpy as hvd_numpy
 import farandole.torch as hvd
 import numpy
 import torch
-from harness import Checks, expect_error
+from harness import ROOT, Checks, expect_error
 
 check = Checks()
 
@@ -229,6 +231,38 @@ def every_operation_refuses_the_other_tensors_in_a_sentence() -> None:
     for name in ("allreduce_", "allreduce_async_", "broadcast_"):
         expect_error(RuntimeError, lambda call=calls[name]: call(torch.ones(1).expand(3)), "single memory location")
     assert hvd.allreduce(torch.ones(1).expand(3), op=hvd.Sum).tolist() == [size] * 3
+
+
+@check
+def the_element_types_are_those_of_the_page() -> None:
+    page = (ROOT / "docs" / "pytorch.md").read_text(encoding="utf-8")
+    listed = re.search(r"\*\*Element types\*\*:(.*?)\. Other tensors", page, re.DOTALL)
+    assert listed, "docs/pytorch.md lists no element types"
+    wanted = {getattr(torch, name) for name in re.findall(r"`(\w+)`", listed[1])}
+    found = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's, of types that are an experiment
+        for dtype in sorted({each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str):
+            try:
+                hvd.broadcast(torch.zeros(2, dtype=torch.uint8).to(dtype), 0, f"{dtype}")
+            except (RuntimeError, ValueError):
+                continue
+            found.add(dtype)
+    assert found == wanted, found ^ wanted
+
+
+@check
+def numbers_of_other_types_travel_as_views() -> None:
+    """As docs/pytorch.md says."""
+    size = hvd.size()
+    numbers = torch.tensor([1 + 2j, 3 - 4j])
+    summed = torch.view_as_complex(hvd.allreduce(torch.view_as_real(numbers), op=hvd.Sum))
+    assert torch.equal(summed, numbers * size)
+    for whole, view in ((torch.uint32, torch.int32), (torch.uint64, torch.int64)):
+        most = torch.iinfo(whole).max // size
+        tensor = torch.tensor([most, 7], dtype=whole)
+        assert hvd.allreduce(tensor.view(view), op=hvd.Sum).view(whole).tolist() == [most * size, 7 * size]
+        assert hvd.allgather(tensor.view(view)).view(whole).tolist() == [most, 7] * size
 
 
 def numpy_operations() -> Dict[str, Callable[[Any], numpy.ndarray]]:

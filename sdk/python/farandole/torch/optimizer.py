@@ -286,8 +286,8 @@ def DistributedOptimizer(
     zero_grad() stays what it was.
 
     Parameters that backward does not reach, or that a rank has frozen, take part with a gradient of zero where another
-    rank trains them; what all ranks have frozen stays as it is. Ranks agree about that in the first step, and in each step
-    as long as one of them does not train all parameters. ValueError: an argument is wrong.
+    rank trains them; what all ranks have frozen stays as it is (limits: docs/pytorch.md). Ranks agree about that in the
+    first step, and in each step as long as one of them does not train all parameters. ValueError: an argument is wrong.
     """
     _check_optimizer(optimizer)
     op = choose(op, None)

@@ -40,8 +40,7 @@ class Reducer:
     """Owns the hooks of some parameters and the submissions of their gradients. One thread at a time."""
 
     def __init__(self, settings: Settings, passes: int, names: SpareNames) -> None:
-        """`passes`: backward passes whose gradients are added up before they travel. `names`: of parameters that may be
-        added."""
+        """`passes`: backward passes whose gradients one step adds up. `names`: of parameters that may be added."""
         self._units: List[Unit] = []
         self._grouping: Optional[Grouping] = None
         # Gradients stay here until step(): ranks have not agreed yet which of them travel together.
@@ -318,6 +317,7 @@ class Reducer:
         address, shape, dtype = ops.adapter.describe(grad)
         if shape != unit.shape:
             unit.reshape(shape)
+        gradient.show_trained(grad)
         call = (unit.encoded, address, address, *unit.dims, dtype, *self._call, unit.submitted)
         try:
             if grad.is_cpu:

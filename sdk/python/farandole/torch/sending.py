@@ -23,6 +23,8 @@ def begin(unit: Unit, settings: Settings, terms: Terms) -> bool:
         unit.sent = exchange
         return False
     unit.sent = [settings.compression.compress(each.dense()) for each in unit.gradients]
+    for each, (tensor, _) in zip(unit.gradients, unit.sent):
+        each.show_trained(tensor)
     tensors = [in_agreed_order(tensor, each) for each, (tensor, _) in zip(unit.gradients, unit.sent)]
     call = (unit.name, settings.op, settings.prescale, settings.postscale, settings.process_set)
     if len(tensors) == 1:

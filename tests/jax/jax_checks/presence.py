@@ -41,6 +41,28 @@ def an_optimizer_sends_zeros_for_a_gradient_that_it_lacks(passes: str) -> None:
     assert values_of(plain.update(both, plain.init(parameters()), parameters())[0]) == {"c": -1.0}
 
 
+@check.each(*((passes, way) for passes in (1, 2) for way in ("eager", "compiled")))
+def an_integer_has_no_gradient_in_any_pass(passes: int, way: str) -> None:
+    """JAX gives it one of float0, which travels nowhere."""
+    given = {"steps": jnp.arange(2), "w": jnp.arange(3.0), "static": None}
+    inner = optax.masked(optax.sgd(1.0), {"steps": False, "w": True, "static": None})
+    optimizer = hvd.DistributedOptimizer(inner, backward_passes_per_step=passes)
+
+    def step(params: Any, state: Any) -> Any:
+        slopes = jax.grad(lambda each: (each["w"] ** 2).sum() * (hvd.rank() + 1), allow_int=True)(params)
+        return optimizer.update(slopes, state, params)
+
+    stepped = jax.jit(step) if way == "compiled" else step
+    state, mean = optimizer.init(given), (hvd.size() + 1) / 2
+    for number in range(2 * passes):
+        is_last = number % passes == passes - 1
+        updates, state = stepped(given, state)
+        assert updates["steps"].dtype == jax.dtypes.float0 and updates["steps"].shape == (2,)
+        assert updates["static"] is None
+        wanted = -2.0 * passes * mean * given["w"] if is_last else jnp.zeros(3)
+        numpy.testing.assert_allclose(updates["w"], wanted)
+
+
 @check
 def without_its_parameter_a_gradient_is_named() -> None:
     if hvd.size() != 2:

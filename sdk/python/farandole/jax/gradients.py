@@ -5,6 +5,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Ty
 
 import jax
 import jax.numpy as jnp
+import numpy
 
 from .. import _ops
 from .._presence import Paths, Plan, Presence, is_disagreement
@@ -26,8 +27,13 @@ _paths: Dict[Any, Paths] = {}
 _MOST_STRUCTURES = 256
 
 
+def _is_float0(leaf: Any) -> bool:
+    """Whether it stands for the gradient of an integer, which has none."""
+    return getattr(leaf, "dtype", None) == jax.dtypes.float0
+
+
 def _travels(leaf: Any) -> bool:
-    return leaf is not None and getattr(leaf, "dtype", None) != jax.dtypes.float0
+    return leaf is not None and not _is_float0(leaf)
 
 
 def _leaves_of(tree: Any, count: int) -> List[Any]:
@@ -233,7 +239,11 @@ class AddedGradients(NamedTuple):
 
 
 def _added(update: Any, total: Any) -> Any:
-    return total if update is None else jnp.add(total, update)
+    return jnp.add(total, update) if _travels(update) else total
+
+
+def _zeros(like: Any) -> Any:
+    return (numpy if _is_float0(like) else jnp).zeros(like.shape, like.dtype)
 
 
 class _Passes:
@@ -253,13 +263,18 @@ class _Passes:
     def _update(self, updates: Any, state: AddedGradients, params: Any = None, **extra: Any) -> Any:
         added = jax.tree.map(_added, updates, state.gradients, is_leaf=_is_none)
 
+        def scaled(update: Any, total: Any) -> Any:
+            if total is None or _is_float0(update):
+                return update
+            return total * jnp.asarray(self._scale, total.dtype)
+
         def step() -> Any:
-            scaled = jax.tree.map(lambda each: each * jnp.asarray(self._scale, each.dtype), added)
-            made, inner = self._optimizer.update(scaled, state.inner_state, params, **extra)
+            gradients = jax.tree.map(scaled, updates, added, is_leaf=_is_none)
+            made, inner = self._optimizer.update(gradients, state.inner_state, params, **extra)
             return made, AddedGradients(jnp.zeros_like(state.passes), jax.tree.map(jnp.zeros_like, added), inner)
 
         def wait() -> Any:
-            zeros = jax.tree.map(lambda each: jnp.zeros(each.shape, each.dtype), jax.eval_shape(step)[0])
+            zeros = jax.tree.map(_zeros, jax.eval_shape(step)[0])
             return zeros, AddedGradients(state.passes + 1, added, state.inner_state)
 
         is_last = state.passes == self._passes - 1

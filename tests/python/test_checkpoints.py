@@ -55,6 +55,39 @@ def test_jobs_that_share_a_directory_leave_each_other_in_peace(is_launched: bool
     assert written == {"one", "other"} and len(list(shared.iterdir())) == 4, list(shared.iterdir())
 
 
+ANY_BYTES = r"""
+import os, pathlib, sys, torch, farandole
+from farandole import checkpoint
+from farandole.exceptions import CheckpointError
+farandole.init()
+directory = os.fsencode(sys.argv[1]) + b"/\xff"
+assert checkpoint.latest(directory) is None
+path = checkpoint.save({"step": 1}, directory, 1, wait=True)
+assert os.fsencode(path).startswith(directory + b"/") and os.path.exists(path)
+assert checkpoint.latest(directory) == path == checkpoint.find(os.fsdecode(directory), step=1)
+assert checkpoint.load(path) == {"step": 1}
+
+def write(path):
+    raise ValueError("no room at " + path)
+
+try:
+    checkpoint.save(write, directory, 2)
+except CheckpointError as error:
+    assert "no room at" in str(error)
+else:
+    raise AssertionError("it was written")
+text = pathlib.Path(checkpoint.save(lambda path: pathlib.Path(path).write_text("two"), directory, 2)).read_text()
+assert text == "two"
+"""
+
+
+def test_a_directory_may_have_any_bytes_in_its_name(tmp_path: pathlib.Path) -> None:
+    """Without a coordinator, which takes text only."""
+    command = [sys.executable, "-c", ANY_BYTES, str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=harness.JOB_SECONDS, check=False)
+    assert result.returncode == 0, result.stderr
+
+
 class Writers:
     """The library's part: one checkpoint is open at a time."""
 

@@ -40,8 +40,7 @@ def test_its_code_runs(page: str, tmp_path: pathlib.Path) -> None:
     before, after = PAGES[page]
     program = tmp_path / "program.py"
     program.write_text(f"{before}{code_of(page)}\n{after}print('ran to its end')\n", encoding="utf-8")
-    directory = tmp_path / "checkpoints"
-    directory.mkdir()
+    directory = tmp_path / "not" / "yet"
     result = harness.run(harness.Setup(2), tmp_path / "state", sys.executable, str(program), str(directory))
     assert result.returncode == 0 and result.stdout.count("ran to its end") == 2, result.stdout
 

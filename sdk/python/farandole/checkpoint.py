@@ -41,6 +41,11 @@ def _directory(directory: Any) -> bytes:
         raise ValueError(f"a checkpoint's directory is a path, not {directory!r}") from None
 
 
+def _path(text: Any) -> str:
+    """Of bytes that are no text too, as Python's functions on files take it."""
+    return os.fsdecode(ffi.string(text))
+
+
 def _step(step: Any) -> int:
     try:
         number = operator.index(step)
@@ -74,7 +79,9 @@ def save(
     return its path or raise. With `replace`, the new checkpoint takes the place of one of the same name and step from
     an earlier run in the catalogue; then the old file is removed.
 
-    CheckpointError: the file cannot be written (no directory, disk full); path and reason are named. FileExistsError:
+    `directory` is made where it is missing. With a coordinator its path is UTF-8, else a ValueError says so.
+
+    CheckpointError: the file cannot be written (no permission, disk full); path and reason are named. FileExistsError:
     there is one of this name and step, and `replace` is not set. EpochEnded: the epoch has ended, or a newer writer
     has taken over; nothing is left behind. ConnectionError: the coordinator cannot be reached; where it is not known
     whether the checkpoint was committed, its file stays, and the text names it.
@@ -99,7 +106,7 @@ def _save(state_or_writer: Union[State, Writer], place: Tuple[bytes, Any, int], 
     number, path = ffi.new("int64_t*"), ffi.new("const char**")
     try:
         _check(lib.farandole_checkpoint_begin(*place, _text(extension), replace, number, path))
-        _write(state_or_writer, ffi.string(path[0]).decode(), number[0])
+        _write(state_or_writer, _path(path[0]), number[0])
     except CheckpointError:
         raise  # none is open any more
     except BaseException:
@@ -108,7 +115,7 @@ def _save(state_or_writer: Union[State, Writer], place: Tuple[bytes, Any, int], 
             lib.farandole_checkpoint_abandon(number[0])
         raise
     _check(lib.farandole_checkpoint_commit(number[0], path))
-    return ffi.string(path[0]).decode()
+    return _path(path[0])
 
 
 def _write(state_or_writer: Union[State, Writer], temporary: str, number: int) -> None:
@@ -120,7 +127,7 @@ def _write(state_or_writer: Union[State, Writer], temporary: str, number: int) -
     except ImportError:
         raise
     except Exception as error:
-        failed = failure(lib.farandole_checkpoint_fail(number, _reason(error).encode()))
+        failed = failure(lib.farandole_checkpoint_fail(number, _reason(error).encode(errors="replace")))
         if isinstance(failed, EpochEnded):
             raise failed from error
         raise CheckpointError(str(failed)) from error
@@ -140,7 +147,7 @@ def find(directory: str, name: str = "checkpoint", step: int = -1) -> Optional[s
     if code == lib.FARANDOLE_NOT_FOUND:
         return None
     _check(code)
-    return ffi.string(path[0]).decode()
+    return _path(path[0])
 
 
 def latest(directory: str, name: str = "checkpoint") -> Optional[str]:

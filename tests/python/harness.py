@@ -104,7 +104,16 @@ SETUPS: Dict[Setup, Sequence[str]] = {
         "batch_norm",
     ),
     Setup(3, gpus=True): ("torch_ops", "groups", "join", "batch_norm"),
-    Setup(2, far=True): ("torch_ops", "state", "optimizer", "adasum", "compression", "join", "batch_norm"),
+    Setup(2, far=True): (
+        "torch_ops",
+        "tensor_kinds",
+        "state",
+        "optimizer",
+        "adasum",
+        "compression",
+        "join",
+        "batch_norm",
+    ),
 }
 
 

@@ -84,6 +84,7 @@ TAKEN: Dict[str, Callable[[], torch.Tensor]] = {
     "overlapping": windows,
     "leaf_that_wants_a_gradient": lambda: torch.arange(4.0).requires_grad_(),
     "parameter": lambda: torch.nn.Parameter(torch.arange(4.0)),
+    "reversed_dimensions_of_inference": lambda: torch.inference_mode()(lambda: torch.arange(6.0).reshape(2, 3).mT)(),
     "of_inference": lambda: torch.inference_mode()(lambda: torch.arange(4.0) + 1)(),
     "subclass": lambda: torch.arange(4.0).as_subclass(type("Own", (torch.Tensor,), {})),
     "of_numpy": lambda: torch.from_numpy(numpy.arange(4.0)),

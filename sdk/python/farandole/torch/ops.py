@@ -132,7 +132,8 @@ class _TorchAdapter:
         return output if array.is_cpu or output.is_cuda else output.to(array.device)
 
     def assign(self, target: torch.Tensor, source: torch.Tensor) -> None:
-        with torch.no_grad():
+        # PyTorch lets a tensor of inference be changed in that mode only.
+        with torch.inference_mode() if target.is_inference() else torch.no_grad():
             target.copy_(source)
 
     def accept(self, given: Any) -> Any:

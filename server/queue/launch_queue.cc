@@ -1,6 +1,7 @@
 #include "server/queue/launch_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -156,9 +157,7 @@ absl::Time LaunchQueue::NextDeadline() const {
   if (entries_.empty()) return next;
   const absl::Time now = SteadyNow();
   next = std::min(next, now + kBetweenLooks);
-  for (const auto& [tenant, from] : starts_from_) {
-    if (from > now) next = std::min(next, from);
-  }
+  for (const auto& [tenant, from] : starts_from_) next = std::min(next, from);
   for (const auto& [key, entry] : entries_) {
     for (const Waiter& waiter : entry.waiters) next = std::min(next, waiter.deadline);
   }
@@ -303,10 +302,10 @@ void LaunchQueue::StartAll(Calls* calls) {
     settles_until_ = absl::InfinitePast();
     surroundings_.gate->SetSettling(false);
   }
+  for (auto one = starts_from_.begin(); one != starts_from_.end();)
+    one = one->second > now ? std::next(one) : starts_from_.erase(one);
   std::set<std::string> held;
-  for (const auto& [tenant, from] : starts_from_) {
-    if (from > now) held.insert(tenant);
-  }
+  for (const auto& [tenant, from] : starts_from_) held.insert(tenant);
   if (is_paused_ || entries_.empty() || held.count("") > 0) return;
   while (std::optional<Queue::Entry> next = surroundings_.gate->StartNext(held)) {
     const JobKey key = next->key;

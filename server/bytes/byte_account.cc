@@ -86,7 +86,9 @@ absl::Status ByteAccount::Take(ByteKind kind, int64_t bytes, ByteClass who, Byte
 
 absl::Status ByteAccount::CheckFits(ByteKind kind, int64_t bytes, ByteClass who, int64_t divisor) const {
   const int64_t share = ShareOf(who, limit(PoolOf(kind))) / divisor;
-  return bytes <= share ? absl::OkStatus() : TooLarge(kind, bytes, who, share);
+  if (bytes <= share) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(name_, ": ", Show(bytes), " of ", NameOf(kind), " at once; ",
+                                                   Show(share), " is the most", Describe(who)));
 }
 
 ByteCharge ByteAccount::Add(ByteKind kind, int64_t bytes) {
@@ -136,15 +138,10 @@ bool ByteAccount::HasRoomFor(ByteClass who, BytePool pool, int64_t held, int64_t
   return HasParts() && below > 0 && below <= share / holders(pool) && is_bounded;
 }
 
-absl::Status ByteAccount::TooLarge(ByteKind kind, int64_t bytes, ByteClass who, int64_t share) const {
-  return absl::ResourceExhaustedError(absl::StrCat(name_, ": ", Show(bytes), " of ", NameOf(kind), " at once; ",
-                                                   Show(share), " is the most", Describe(who)));
-}
-
 absl::Status ByteAccount::Refusal(ByteKind kind, int64_t bytes, ByteClass who) const {
+  if (absl::Status fits = CheckFits(kind, bytes, who); !fits.ok()) return fits;
   const BytePool pool = PoolOf(kind);
   const int64_t share = ShareOf(who, limit(pool));
-  if (bytes > share) return TooLarge(kind, bytes, who, share);
   return WithRetryDelay(
       absl::ResourceExhaustedError(absl::StrCat(
           name_, " has ", Show(held(pool)), " of ", Describe(pool), ", and ", Show(bytes), " of ", NameOf(kind),

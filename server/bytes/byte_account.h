@@ -106,7 +106,6 @@ class ByteAccount : public std::enable_shared_from_this<ByteAccount> {
   int64_t ChangeHere(ByteKind kind, int64_t bytes);
   // `held` with what is asked for; `below`: held by the account below.
   bool HasRoomFor(ByteClass who, BytePool pool, int64_t held, int64_t below) const;
-  absl::Status TooLarge(ByteKind kind, int64_t bytes, ByteClass who, int64_t share) const;
   absl::Status Refusal(ByteKind kind, int64_t bytes, ByteClass who) const;
   // The process's has a part for each tenant, and a tenant's for each of its jobs.
   bool HasParts() const { return parent_ == nullptr || parent_->parent_ == nullptr; }

@@ -128,9 +128,8 @@ absl::StatusOr<int64_t> AttachStream::Weigh() {
 void AttachStream::AwaitReader(int64_t wire_bytes) {
   if (!Hold(wire_bytes)) return;
   // A stream has one message that waits, so this does not fail.
-  constexpr LargeReader::Kind kStreamed = LargeReader::Kind::kStreamed;
-  const absl::Status added = router_->large_reader().Add(router_->SenderOf(access_, kStreamed), kStreamed, wire_bytes,
-                                                         std::make_unique<Large>(shared_from_this()));
+  const absl::Status added = router_->large_reader().Add(router_->SenderOf(access_, LargeReader::Kind::kStreamed),
+                                                         wire_bytes, std::make_unique<Large>(shared_from_this()));
   if (!added.ok()) Fail(added);
 }
 

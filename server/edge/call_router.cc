@@ -55,7 +55,7 @@ absl::Status CallRouter::TakePace(const Access& access, Right right, int64_t byt
 }
 
 LargeReader::Sender CallRouter::SenderOf(const Access& access, LargeReader::Kind kind) {
-  LargeReader::Sender sender{access.Owner(), absl::StrCat(access.token_id, "/", access.job), nullptr};
+  LargeReader::Sender sender{access.Owner(), absl::StrCat(access.token_id, "/", access.job), nullptr, kind};
   if (bytes_ == nullptr || !HasPace(access)) return sender;
   sender.pace =
       kind == LargeReader::Kind::kCall ? bytes_->LargeCallsOf(access.tenant) : bytes_->LargeStreamedOf(access.tenant);
@@ -87,8 +87,7 @@ absl::Status CallRouter::AwaitReader(const grpc::CallbackServerContext& context,
   LargeCall::Caller caller{nullptr, [tenants = tenants_, access = *access] { return tenants->CheckStanding(access); }};
   if (bytes_ != nullptr && HasPace(*access)) caller.account = bytes_->Tenant(access->tenant);
   if (absl::Status room = large->Charge(wire_bytes, std::move(caller)); !room.ok()) return room;
-  constexpr LargeReader::Kind kCall = LargeReader::Kind::kCall;
-  return large_reader_.Add(SenderOf(*access, kCall), kCall, wire_bytes, std::move(large));
+  return large_reader_.Add(SenderOf(*access, LargeReader::Kind::kCall), wire_bytes, std::move(large));
 }
 
 void CallRouter::TakePaceOfAnswer(const Access& access, size_t bytes, int64_t reserved) {

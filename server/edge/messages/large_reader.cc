@@ -23,16 +23,15 @@ LargeReader::LargeReader() : thread_([this] { Run(); }) {}
 
 LargeReader::~LargeReader() { Stop(); }
 
-absl::Status LargeReader::Add(const Sender& sender, Kind kind, int64_t wire_bytes,
-                              std::unique_ptr<LargeMessage> message) {
+absl::Status LargeReader::Add(const Sender& sender, int64_t wire_bytes, std::unique_ptr<LargeMessage> message) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!is_stopped_) {
-      Line& line = lines_[{sender.owner, kind}];
+      Line& line = lines_[{sender.owner, sender.kind}];
       if (IsIdle(line, SteadyNow())) line = Line();
       line.pace = sender.pace;
       OfSender& own = line.senders[sender.name];
-      const size_t own_calls = kind == Kind::kCall ? own.queue.size() : 0;
+      const size_t own_calls = sender.kind == Kind::kCall ? own.queue.size() : 0;
       if (own_calls > 0 && (own_calls >= kMostCallsOfSender || line.waiting >= kMostCallsOfOwner)) {
         return WithRetryDelay(absl::ResourceExhaustedError(absl::StrCat(
                                   "too many calls with large messages wait to be read: at most ", kMostCallsOfSender,

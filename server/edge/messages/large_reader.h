@@ -50,6 +50,7 @@ class LargeMessage {
 // Thread-safe.
 class LargeReader {
  public:
+  enum class Kind { kCall, kStreamed };
   struct Sender {
     // A tenant, or kClusterOwner.
     std::string owner;
@@ -57,8 +58,8 @@ class LargeReader {
     std::string name;
     // The owner's, for messages of this kind. Null: nothing is paid for.
     std::shared_ptr<Pace> pace;
+    Kind kind = Kind::kStreamed;
   };
-  enum class Kind { kCall, kStreamed };
 
   // Calls of one sender, and of one owner, that may wait; a sender of which none waits has a place at any rate. A
   // stream has one message that waits, at the most, and its job's account has that.
@@ -75,7 +76,7 @@ class LargeReader {
 
   // Takes a message of so many bytes; Read or Refuse is called on this object's thread, or on this one.
   // RESOURCE_EXHAUSTED with when to retry: too many calls wait; neither is called.
-  absl::Status Add(const Sender& sender, Kind kind, int64_t wire_bytes, std::unique_ptr<LargeMessage> message)
+  absl::Status Add(const Sender& sender, int64_t wire_bytes, std::unique_ptr<LargeMessage> message)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Refuses those that wait, and those that come later.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);

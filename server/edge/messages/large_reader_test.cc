@@ -87,8 +87,9 @@ class PlannedMessage : public LargeMessage {
 
 class LargeReaderTest : public ::testing::Test {
  protected:
-  absl::Status Add(const LargeReader::Sender& sender, Plan plan, Kind kind = Kind::kStreamed) {
-    return reader_.Add(sender, kind, kWireBytes, std::make_unique<PlannedMessage>(std::move(plan), &ends_));
+  absl::Status Add(LargeReader::Sender sender, Plan plan, Kind kind = Kind::kStreamed) {
+    sender.kind = kind;
+    return reader_.Add(sender, kWireBytes, std::make_unique<PlannedMessage>(std::move(plan), &ends_));
   }
   // A pace at which nothing more is paid for within the test.
   static std::shared_ptr<Pace> InDebt() {

@@ -63,9 +63,14 @@ class _Contender:
                 gradients = self._all_reduce(gradients)
             return [value - RATE / self.size * gradient for value, gradient in zip(values, gradients)]
 
-        run = jax.jit(step) if how == "alone" else self._compiled(step)
-        make, read = (jnp.asarray, numpy.asarray) if how == "alone" else (self.make, self.read)
+        run, make, read = self._way(how, step)
         return Training([make(each) for each in parameters()], lambda values: jax.block_until_ready(run(values)), read)
+
+    def _way(self, how: str, step: Callable[[Arrays], Arrays]) -> Any:
+        """The compiled step, and what makes and reads its arrays."""
+        if how == "alone":
+            return jax.jit(step), jnp.asarray, numpy.asarray
+        return self._compiled(step), self.make, self.read
 
     def _chained(self, how: str) -> Training:
         def step_of(arrays: Arrays) -> Arrays:
@@ -73,8 +78,7 @@ class _Contender:
                 arrays = jax.lax.optimization_barrier(arrays) if how == "alone" else self._all_reduce(arrays)
             return arrays
 
-        run = jax.jit(step_of) if how == "alone" else self._compiled(step_of)
-        make, read = (jnp.asarray, numpy.asarray) if how == "alone" else (self.make, self.read)
+        run, make, read = self._way(how, step_of)
         ones = [make(numpy.ones(1, numpy.float32))]
         return Training([], lambda _: jax.block_until_ready(run(ones)), read)
 

@@ -135,7 +135,7 @@ void TextStyle::Apply(absl::string_view sequence) {
   for (size_t i = 0; i < codes.size(); ++i) {
     int code = 0;
     // An empty one is 0; "4:3" is a kind of 4.
-    absl::SimpleAtoi(codes[i].substr(0, codes[i].find(':')), &code);
+    if (!absl::SimpleAtoi(codes[i].substr(0, codes[i].find(':')), &code)) code = 0;
     const int end = EndOf(code);
     if (code == 0) {
       parameters_.clear();

@@ -92,3 +92,15 @@ _ONE = struct.unpack("=q", struct.pack("=d", 1.0))[0]
 def bits(factor: float) -> int:
     """A double as the integer attribute that carries it: TensorFlow's float attributes have 32 bits."""
     return _ONE if factor == 1.0 else struct.unpack("=q", struct.pack("=d", factor))[0]
+
+
+# As in sdk/tensorflow/ops.cc.
+_DEFAULTS = {"prescale_bits": _ONE, "postscale_bits": _ONE, "process_set_id": 0, "tensor_name": b""}
+
+
+def attribute(op: Any, name: str) -> Any:
+    """An attribute of an op whose gradient is made. Of an eager op the tape has only those that its call gave."""
+    try:
+        return op.get_attr(name)
+    except KeyError:
+        return _DEFAULTS[name]

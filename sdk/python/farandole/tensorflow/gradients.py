@@ -12,7 +12,7 @@ from typing import Any, List, Sequence
 import tensorflow as tf
 
 from ..reduce_ops import Sum
-from ._ops_library import bits, ops
+from ._ops_library import attribute, bits, ops
 from ._xla import EXTREMA, factor_of, gradients_of_extrema, require_gradient
 from .ops import mean_of, rank_op, reduce_with, run_attributes, set_rank_op, size_op
 
@@ -41,7 +41,7 @@ def _of_extrema(op: Any, gradients: Sequence[Any]) -> List[Any]:
         list(op.inputs),
         list(op.outputs),
         gradients,
-        (factor_of(op.get_attr("prescale_bits")), factor_of(op.get_attr("postscale_bits"))),
+        (factor_of(attribute(op, "prescale_bits")), factor_of(attribute(op, "postscale_bits"))),
         lambda tensors: _reduced(op, tensors, op.get_attr("reduce_op"), ".extremum"),
         lambda tensors: _reduced(op, tensors, Sum, ""),
     )
@@ -49,7 +49,7 @@ def _of_extrema(op: Any, gradients: Sequence[Any]) -> List[Any]:
 
 def _shares(op: Any, rows: tf.Tensor) -> tf.Tensor:
     """How many of so many rows each rank of the op's process set gets, where they are shared out evenly."""
-    size = size_op(op.get_attr("process_set_id"))
+    size = size_op(attribute(op, "process_set_id"))
     return rows // size + tf.cast(tf.range(size) < rows % size, rows.dtype)
 
 
@@ -67,7 +67,7 @@ def _placed(found: tf.Tensor, given: Any, sent: Any, shape: tf.Tensor) -> tf.Ten
 @tf.RegisterGradient("FarandoleAllgather")
 def _allgather(op: Any, *gradients: Any) -> List[Any]:
     rows = op.outputs[-1]
-    position = set_rank_op(op.get_attr("process_set_id"))
+    position = set_rank_op(attribute(op, "process_set_id"))
     owns = []
     for index, mean in enumerate(mean_of(op, gradients[:-1])):
         begin = tf.reduce_sum(rows[index, :position])
@@ -86,10 +86,10 @@ def _broadcast(op: Any, *gradients: Any) -> List[Any]:
 def _reducescatter(op: Any, *gradients: Any) -> List[Any]:
     reduce_op = op.get_attr("reduce_op")
     require_gradient("reducescatter", reduce_op)
-    factor = factor_of(op.get_attr("prescale_bits")) * factor_of(op.get_attr("postscale_bits"))
+    factor = factor_of(attribute(op, "prescale_bits")) * factor_of(attribute(op, "postscale_bits"))
     scale = tf.cast(factor, gradients[0].dtype)
     if reduce_op == Sum:
-        scale *= tf.cast(size_op(op.get_attr("process_set_id")), scale.dtype)
+        scale *= tf.cast(size_op(attribute(op, "process_set_id")), scale.dtype)
     gathered, rows = ops.farandole_allgather([each * scale for each in gradients], **run_attributes("allgather", op))
     shapes = [tf.shape(each) for each in op.inputs]
     return [

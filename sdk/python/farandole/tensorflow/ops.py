@@ -17,8 +17,9 @@ from .._operations import Operations, described_by
 from ..numpy import _refuse_masks
 from ..process_sets import ProcessSet, global_process_set, group_of
 from ..reduce_ops import Adasum, Average, Sum, choose
-from ._ops_library import bits, ops
+from ._ops_library import attribute, bits, ops
 from .compression import Compression
+from .eager_allreduce import allreduce_now
 from .graph_names import name_for
 from .placement import tell_of_copies
 
@@ -116,7 +117,10 @@ def allreduce(
     `compression` says in which form the tensor travels."""
     del device_dense, device_sparse, ignore_name_scope
     op = choose(op, average)
-    if type(tensor) is not _EagerTensor and isinstance(tensor, tf.IndexedSlices):
+    if type(tensor) is _EagerTensor:
+        if compression is Compression.none and tf.executing_eagerly():
+            return allreduce_now(tensor, name, op, prescale_factor, postscale_factor, process_set)
+    elif isinstance(tensor, tf.IndexedSlices):
         return _allreduce_slices(tensor, name, op, prescale_factor, postscale_factor, process_set)
     sent, context = compression.compress(_dense(tensor))
     reduced = _reduce([sent], name, op, prescale_factor, postscale_factor, process_set)[0]
@@ -456,9 +460,9 @@ def reduce_with(op: Any, gradients: Sequence[Any]) -> Tuple[List[tf.Tensor], int
     reduced = ops.farandole_allreduce(
         list(gradients),
         reduce_op=op.get_attr("reduce_op"),
-        prescale_bits=op.get_attr("prescale_bits"),
-        postscale_bits=op.get_attr("postscale_bits"),
-        process_set_id=op.get_attr("process_set_id"),
+        prescale_bits=attribute(op, "prescale_bits"),
+        postscale_bits=attribute(op, "postscale_bits"),
+        process_set_id=attribute(op, "process_set_id"),
         **_attributes("allreduce", gradient_name(op)),
     )
     return reduced, op.get_attr("reduce_op")
@@ -466,7 +470,7 @@ def reduce_with(op: Any, gradients: Sequence[Any]) -> Tuple[List[tf.Tensor], int
 
 def gradient_name(op: Any) -> Optional[str]:
     """The name of an op's gradient; of an op without one there is none."""
-    name = op.get_attr("tensor_name").decode()
+    name = attribute(op, "tensor_name").decode()
     return f"{name}.gradient" if name else None
 
 
@@ -477,11 +481,11 @@ def mean_of(op: Any, gradients: Sequence[Any]) -> List[tf.Tensor]:
         reduce_op=Average,
         prescale_bits=bits(1.0),
         postscale_bits=bits(1.0),
-        process_set_id=op.get_attr("process_set_id"),
+        process_set_id=attribute(op, "process_set_id"),
         **_attributes("allreduce", gradient_name(op)),
     )
 
 
 def run_attributes(kind: str, op: Any) -> Dict[str, Any]:
     """For gradients.py: the attributes of the op that is an op's gradient."""
-    return {"process_set_id": op.get_attr("process_set_id"), **_attributes(kind, gradient_name(op))}
+    return {"process_set_id": attribute(op, "process_set_id"), **_attributes(kind, gradient_name(op))}

@@ -63,6 +63,16 @@ class Trained(NamedTuple):
     label: str
 
 
+class CallGoal(NamedTuple):
+    """How much a framework's call may take more than something else."""
+
+    above: str
+    """The way that it is compared with: a key of the row's times."""
+    calls: int
+    """In the time of a row."""
+    seconds: float
+
+
 class Suite(NamedTuple):
     """All that one run measures."""
 

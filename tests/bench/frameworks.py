@@ -6,14 +6,18 @@ from typing import Dict, List, NamedTuple, Tuple
 
 import groups
 import measuring
-from cells import FRAMEWORK_CELLS, Suite, Trained
+from cells import FRAMEWORK_CELLS, CallGoal, Cell, Suite, Trained
 from groups import RANKS, ROOT, Group, Launch
 from report import FrameworkRow
 
 SIZE = 2
 MODEL = Trained("mlp", "training step, 25 M parameters")
-# Of frameworks that compile steps. Without communication, each call is an op that does nothing.
+# Of frameworks that compile steps: in one step, and outside of any. Without communication, each call is an op that does
+# nothing.
 CHAIN = Trained("chain", "step of 100 calls of 4 B, each on the one before")
+EAGER = Trained("eager", "100 eager calls of 4 B, each on the one before")
+CALLS = 100
+GOALS = {CHAIN.label: CallGoal("alone", CALLS, 20e-6), EAGER.label: CallGoal("c", CALLS, 15e-6)}
 
 
 class Framework(NamedTuple):
@@ -37,7 +41,7 @@ class Framework(NamedTuple):
 
 
 FRAMEWORKS = [
-    Framework("tensorflow", "TensorFlow", "MultiWorkerMirroredStrategy", (CHAIN, MODEL)),
+    Framework("tensorflow", "TensorFlow", "MultiWorkerMirroredStrategy", (EAGER, CHAIN, MODEL)),
     Framework("jax", "JAX", "jax.distributed, Gloo", (CHAIN, MODEL)),
     Framework("mxnet", "MXNet", "", (MODEL,)),
 ]
@@ -74,5 +78,7 @@ def measure(framework: Framework, suite: Suite) -> List[FrameworkRow]:
             measured[cell.label] = measuring.measure_groups(cell, running, suite)
         ways = {"alone": running[0], **{group.name: group for group in running}}
         for trained in framework.trained:
-            measured[trained.label] = measuring.measure_steps(trained, ways, suite)
-    return [FrameworkRow(framework.label, framework.own, what, times) for what, times in measured.items()]
+            beside = {"c": lambda: CALLS * measuring.from_c(Cell(SIZE, 4), suite)} if trained is EAGER else {}
+            measured[trained.label] = measuring.measure_steps(trained, ways, suite, beside)
+    rows = measured.items()
+    return [FrameworkRow(framework.label, framework.own, what, times, GOALS.get(what)) for what, times in rows]

@@ -3,7 +3,7 @@
 import contextlib
 import statistics
 import time
-from typing import Any, Callable, Dict, Iterator, List, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import groups
 from cells import MIB, Cell, Suite, Trained
@@ -118,11 +118,18 @@ def measure_groups(cell: Cell, running: Sequence[Group], suite: Suite) -> Times:
     return alternate(calls, suite.rounds)
 
 
-def measure_steps(trained: Trained, ways: Dict[str, Group], suite: Suite) -> Times:
-    """A step in each way, which the group of the way takes."""
+def from_c(cell: Cell, suite: Suite) -> float:
+    """Farandole's time from C++, in seconds."""
+    return _natives(cell, suite.seconds)["farandole-c"]()
+
+
+def measure_steps(
+    trained: Trained, ways: Dict[str, Group], suite: Suite, beside: Optional[Dict[str, Callable[[], float]]] = None
+) -> Times:
+    """A step in each way, which the group of the way takes; in turns with what is `beside` them."""
 
     calls = {how: lambda how=how, group=group: train(group, trained, how, suite) for how, group in ways.items()}
-    return alternate(calls, suite.rounds)
+    return alternate({**calls, **(beside or {})}, suite.rounds)
 
 
 def train(group: Group, trained: Trained, how: str, suite: Suite) -> float:

@@ -7,7 +7,7 @@ import sys
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 import machine
-from cells import BURST_GOAL_S, TRAINING_GOALS, Cell, Trained
+from cells import BURST_GOAL_S, TRAINING_GOALS, CallGoal, Cell, Trained
 from groups import BenchError
 from measuring import BURST_CALLS, BURST_PAUSE_SECONDS, HOSTS_BYTES, Times
 
@@ -40,12 +40,13 @@ class Results(NamedTuple):
 
 
 class FrameworkRow(NamedTuple):
-    """A framework, its own way ("": it has none here), what it does, and the times."""
+    """A framework, its own way ("": it has none here), what it does, the times, and what a call of it may take."""
 
     framework: str
     own: str
     what: str
     times: Times
+    goal: Optional[CallGoal] = None
 
 
 def median(times: Times, name: str) -> Optional[float]:
@@ -142,11 +143,19 @@ def training(results: Sequence[Tuple[Trained, Times]]) -> List[str]:
 def frameworks(rows: Sequence[FrameworkRow]) -> List[str]:
     """Each beside its own way."""
     lines = []
-    for framework, own, what, times in rows:
+    for framework, own, what, times, goal in rows:
         ways = [show_time(median(times, way)) for way in ("alone", "farandole", "own")]
-        lines.append([framework, what, *ways, own or "-", _show_ratio(ratio(times, "own", "farandole"), None)[0]])
+        beside = [own or "-", _show_ratio(ratio(times, "own", "farandole"), None)[0]]
+        lines.append([framework, what, *ways, *beside, "-" if goal is None else _show_call(times, goal)])
     titles = ["framework", "float32", "without communication", "Farandole", "its own way", "which is", "ratio"]
-    return table(titles, lines)
+    return table([*titles, "a call takes more by"], lines)
+
+
+def _show_call(times: Times, goal: CallGoal) -> str:
+    more = statistics.median(a - b for a, b in zip(times["farandole"], times[goal.above])) / goal.calls
+    than = {"alone": "an op that does nothing", "c": "from C++"}[goal.above]
+    verdict = MET if more <= goal.seconds else MISSED
+    return f"{show_time(max(more, 0))} than {than}, goal {show_time(goal.seconds)} {verdict}"
 
 
 def hosts(measured: Dict[str, Times]) -> List[str]:

@@ -61,13 +61,19 @@ def test_the_page_has_every_table_and_judges_by_ratios() -> None:
     link = {"1gbit": {"farandole": [0.6], "gloo": [1.2]}}
     cpu = {"farandole": {"idle": 0.0, "late": 0.5}}
     bursts = {2: {"farandole": [3e-6, 1e-6, 2e-6]}}
-    jax = report.FrameworkRow("JAX", "its own collectives", "4 B", {"farandole": fast, "own": slow})
-    results = report.Results([(cell, cell_times)], [trained], [jax], bursts, link, cpu, ["a fact"], ["a remark"], 3)
+    ways = {"farandole": fast, "own": slow, "alone": [0.02, 0.015, 0.005]}
+    jax = report.FrameworkRow("JAX", "its own collectives", "4 B", ways, cells.CallGoal("alone", 100, 60e-6))
+    eager = report.FrameworkRow("TF", "", "4 B", {"farandole": fast, "c": [0.001] * 3}, cells.CallGoal("c", 1, 15e-6))
+    results = report.Results(
+        [(cell, cell_times)], [trained], [jax, eager], bursts, link, cpu, ["a fact"], ["a remark"], 3
+    )
     page = report.page(results)
     assert "| 4 B | 20.0 ms | 200 ms | 10.0 x | 2.00 x, met |" in page, page
     assert "| 4 B | 20.0 ms | 200 ms | 10.0 x | 15.0 x, **missed** | - | - |" in page, page
     assert "| 20.0 ms | 200 ms | 10% | 20.0 ms | 100%, goal 90% met |" in page, page
-    assert "| JAX | 4 B | - | 20.0 ms | 200 ms | its own collectives | 10.0 x |" in page, page
+    assert "| JAX | 4 B | 15.0 ms | 20.0 ms | 200 ms | its own collectives | 10.0 x | 50.0 us than an op" in page, page
+    assert "goal 60.0 us met |" in page, page
+    assert "| TF | 4 B | - | 20.0 ms | - | - | - | 19.0 ms than from C++, goal 15.0 us **missed** |" in page, page
     assert "| 2 | 2.00 us | 3.00 us, goal 4.00 us met |" in page, page
     assert "| 1 Gbit/s | 600 ms | 89% | 1.20 s | 45% |" in page, page
     assert "| Farandole, torch | 0.00% | 50.00% |" in page, page

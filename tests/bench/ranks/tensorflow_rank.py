@@ -1,5 +1,5 @@
 """A rank of TensorFlow: `farandole run -np N python tensorflow_rank.py farandole SOCKET`, or with TF_CONFIG in its environment
-`python tensorflow_rank.py own SOCKET`, which is MultiWorkerMirroredStrategy. All run in tf.function."""
+`python tensorflow_rank.py own SOCKET`, which is MultiWorkerMirroredStrategy. All run in tf.function but eager calls."""
 
 import sys
 from typing import Any, Callable, List
@@ -27,13 +27,14 @@ class _Contender:
 
     def exercise(self, order: Order) -> Exercise:
         """A collective."""
+
         reduce = tf.function(lambda tensors: self._run(self._all_reduce, tensors))
         return Exercise(order, [self.rank, self.size], tf.constant, lambda tensors: list(reduce(tensors)))
 
     def training(self, model: str, how: str) -> Training:
         """`how`: "alone", without communication, or this way."""
-        if model == "chain":
-            return self._chained(how)
+        if model in ("chain", "eager"):
+            return self._chained(how, model == "chain")
         variables = [tf.Variable(each) for each in parameters()]
         inputs, classes = map(tf.constant, batch(self.rank))
 
@@ -58,13 +59,14 @@ class _Contender:
 
         return Training(variables, train, lambda variable: variable.numpy())
 
-    def _chained(self, how: str) -> Training:
+    def _chained(self, how: str, is_compiled: bool) -> Training:
         def step_of(tensors: Arrays) -> Arrays:
             for _ in range(CHAINED_CALLS):
                 tensors = [tf.identity(tensors[0])] if how == "alone" else self._all_reduce(tensors)
             return tensors
 
-        step = tf.function(lambda: self._run(step_of, [tf.ones([1])]))
+        one = [tf.ones([1])]
+        step = tf.function(lambda: self._run(step_of, one)) if is_compiled else lambda: self._run(step_of, one)
         return Training([], lambda _: [each.numpy() for each in step()], lambda array: array)
 
 

@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "deploy/cli/commands.h"
+#include "deploy/cli/coordinators/fetched_timeline.h"
 #include "deploy/cli/coordinators/own_coordinator.h"
 #include "deploy/launcher/environment/options.h"
 #include "deploy/launcher/process/descendants.h"
@@ -109,6 +110,8 @@ int RunJobCoordinator(const JobCoordinatorOptions& options) {
     return 1;
   }
   AwaitEnd(process_fd);
+  for (const std::string& line : KeepTimelines((*own)->TakeSession(), (*own)->state_directory()))
+    std::fprintf(stderr, "farandole: %s\n", line.c_str());
   (*own)->Drain(kDrainGrace);
   unlink(options.publish.c_str());
   return 0;

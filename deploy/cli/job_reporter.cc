@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/job_state.h"
 #include "base/text/part_name.h"
+#include "deploy/cli/coordinators/fetched_timeline.h"
 #include "deploy/cli/text/diagnosis_text.h"
 
 namespace farandole::launcher {
@@ -177,6 +178,10 @@ std::string JobReporter::ReportFlights(const std::vector<std::string>& flights) 
     request.clear_flights();
   }
   return sentence;
+}
+
+std::vector<std::string> JobReporter::KeepTimelines(const std::string& state_directory) const {
+  return farandole::KeepTimelines(session_, state_directory);
 }
 
 std::vector<std::string> JobReporter::SumUp() const {

@@ -27,6 +27,8 @@ class JobReporter final : public JobLink {
   absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) override;
   std::vector<pid_t> FindCause() override;
   std::string ReportFlights(const std::vector<std::string>& flights) override;
+  // As farandole::KeepTimelines; for a launch with a coordinator of its own.
+  std::vector<std::string> KeepTimelines(const std::string& state_directory) const;
   // As SumUpRun; no lines where the coordinator does not answer.
   std::vector<std::string> SumUp() const;
 

@@ -446,6 +446,10 @@ int RunHere(const RunOptions& options, const RunEnvironment& environment, const 
   plan.guard = guard;
   const absl::StatusOr<int> code = Launch(std::move(plan)).Run();
   claim->reset();
+  // They end with this process.
+  if (own != nullptr) {
+    for (const std::string& line : reporter.KeepTimelines(own->state_directory())) Say(options, line);
+  }
   for (const std::string& line : reporter.SumUp()) Say(options, line);
   if (own != nullptr) own->Drain(kDrainGrace);
   return code.ok() ? *code : Refuse(options, code.status());

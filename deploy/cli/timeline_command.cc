@@ -1,21 +1,22 @@
 // `farandole timeline`: of a whole job, by its coordinator, or of files that its ranks have written.
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "deploy/cli/commands.h"
+#include "deploy/cli/coordinators/fetched_timeline.h"
 #include "deploy/cli/coordinators/known_jobs.h"
 #include "deploy/cli/timeline_files.h"
 #include "deploy/launcher/environment/options.h"
-#include "web/files/job_timeline.h"
 
 namespace farandole {
 namespace {
@@ -40,7 +41,7 @@ int Report(const absl::Status& status) {
 
 // The job, of a coordinator that runs.
 absl::StatusOr<KnownJob> FindRunning(const Survey& survey, const OfJob& options) {
-  return FindServedJob(survey, options.source, options.tenant, options.job, ": timelines are not kept there");
+  return FindServedJob(survey, options.source, options.tenant, options.job, ": nothing can be recorded there");
 }
 
 int Record(const OfJob& options, bool is_on) {
@@ -59,58 +60,45 @@ int Record(const OfJob& options, bool is_on) {
   return 0;
 }
 
-// All parts that there are now; the last answer without its parts is `about`.
-absl::Status Fetch(const CoordinatorSession& session, v1::GetTimelineRequest request, v1::GetTimelineResponse* about,
-                   std::vector<v1::TimelinePart>* parts) {
-  do {
-    absl::StatusOr<v1::GetTimelineResponse> answer = session.GetTimeline(request);
-    if (!answer.ok()) return answer.status();
-    if (about->recording() != 0 && about->recording() != answer->recording())
-      return absl::AbortedError(absl::StrCat("timeline ", answer->recording(), " has replaced this one meanwhile"));
-    for (v1::TimelinePart& part : *answer->mutable_parts()) parts->push_back(std::move(part));
-    answer->clear_parts();
-    *about = *std::move(answer);
-    request.set_from(about->next());
-  } while (about->next() != 0);
-  return absl::OkStatus();
-}
-
-void Tell(const OfJob& options, const v1::GetTimelineResponse& about, const JobTimeline& written) {
-  std::cerr << "timeline " << about.recording() << " of job " << options.job << (about.is_on() ? ", which goes on" : "")
-            << ": " << written.events << " events of " << written.ranks.size()
-            << (written.ranks.size() == 1 ? " rank on " : " ranks on ") << written.hosts.size()
-            << (written.hosts.size() == 1 ? " host" : " hosts") << "\n";
-  if (written.error_ns > 0) {
-    std::cerr << absl::StrFormat("times of different hosts are at most %.3f ms wrong against each other\n",
-                                 static_cast<double>(written.error_ns) / 1e6);
+// A run of this machine that is over has left its timeline in a file.
+int GetKept(const OfJob& options, const KnownJob& known) {
+  const std::string path = KeptTimelinePath(known.place, options.job);
+  std::ifstream from(path, std::ios::binary);
+  if (!from) {
+    return Report(absl::NotFoundError(
+        absl::StrCat("job ", options.job, " has ended, and has left no timeline in ", known.place)));
   }
-  if (written.left_out > 0)
-    std::cerr << written.left_out << " events are left out: the clocks of their hosts are not known yet\n";
-  if (about.dropped() > 0)
-    std::cerr << about.dropped() << " events came faster than they could be sent, and are lost\n";
-  if (about.forgotten() > 0)
-    std::cerr << about.forgotten() << " events were given up for later ones: a job keeps 32 MiB of them\n";
+  std::ofstream file;
+  std::error_code unknown;
+  // It would be emptied before it is read.
+  const bool is_itself = std::filesystem::equivalent(path, options.output, unknown);
+  if (!options.output.empty() && !is_itself) file.open(options.output, std::ios::trunc);
+  std::ostream& to = options.output.empty() ? std::cout : file;
+  if (!is_itself) to << from.rdbuf() << std::flush;
+  if (!to) return Report(absl::UnavailableError(absl::StrCat("cannot write ", options.output)));
+  std::cerr << "the timeline of job " << options.job << ", which has ended, from " << path << "\n";
+  return 0;
 }
 
 int Get(const OfJob& options) {
   const absl::StatusOr<Survey> survey = AskAll(options.source, absl::Now());
   if (!survey.ok()) return Report(survey.status());
-  const absl::StatusOr<KnownJob> known = FindRunning(*survey, options);
+  const absl::StatusOr<KnownJob> known = FindJob(*survey, options.source, options.tenant, options.job);
   if (!known.ok()) return Report(known.status());
+  if (known->session == nullptr) return GetKept(options, *known);
   v1::GetTimelineRequest request;
   request.set_tenant(known->summary.tenant());
   request.set_job(options.job);
-  v1::GetTimelineResponse about;
-  std::vector<v1::TimelinePart> parts;
-  if (absl::Status fetched = Fetch(*known->session, request, &about, &parts); !fetched.ok()) return Report(fetched);
+  const absl::StatusOr<FetchedTimeline> fetched = FetchTimeline(*known->session, std::move(request));
+  if (!fetched.ok()) return Report(fetched.status());
   std::ofstream file;
   if (!options.output.empty()) file.open(options.output, std::ios::trunc);
   std::ostream& to = options.output.empty() ? std::cout : file;
-  const absl::StatusOr<JobTimeline> written = WriteJobTimeline(about, parts, to);
+  const absl::StatusOr<JobTimeline> written = WriteJobTimeline(fetched->about, fetched->parts, to);
   if (!written.ok()) return Report(written.status());
   to.flush();
   if (!to) return Report(absl::UnavailableError(absl::StrCat("cannot write ", options.output)));
-  Tell(options, about, *written);
+  for (const std::string& line : DescribeTimeline(options.job, fetched->about, *written)) std::cerr << line << "\n";
   return 0;
 }
 

@@ -132,7 +132,6 @@ TEST(NativeStacksTest, EachThreadIsShownInItsFunctionAndGoesOn) {
   EXPECT_THAT(Functions(stacks.threads(1)), Contains(HasSubstr("SpinsInALoop")));
   EXPECT_GT(stacks.longest_stop_ns(), 0u);
   EXPECT_THAT(stacks.about(), HasSubstr("which stopped each thread for "));
-  RecordProperty("longest_stop_ns", std::to_string(stacks.longest_stop_ns()));
   const std::string shown = ShowNativeStacks(other.pid(), stacks);
   EXPECT_THAT(shown, HasSubstr("WaitsInRead (stacks_test)\n"));
   EXPECT_THAT(shown, HasSubstr("SpinsInALoop"));

@@ -14,7 +14,7 @@ PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandol
 # What tests run beside them.
 PRODUCTS += //server/testing:crowd //server/testing:neighbours //worker/device/fake:fake_libraries.so //tests/cpp:checks //tests/cpp:client_tool //tests/cpp:elastic_stepping //tests/cpp:hanging //tests/cpp:overhead //tests/cpp:stepping
 
-.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs web python tensorflow jax mxnet go build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-beside bench-pages bench-sharing bench-load bench-elastic fmt fmt-check clean
+.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs web python tensorflow jax mxnet go build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-beside bench-pages bench-sharing bench-timeline bench-load bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -38,6 +38,7 @@ help:
 	@echo "make bench-elastic  measure losses and joins of elastic jobs beside torchrun, some fifteen minutes; writes docs/benchmarks/elastic.md"
 	@echo "make bench-pages  measure what 300 open pages of the dashboard cost a job; writes docs/benchmarks/pages.md"
 	@echo "make bench-sharing  measure how much a tenant feels of another one's flood; writes docs/benchmarks/neighbours.md"
+	@echo "make bench-timeline  measure what a job's timeline costs its collectives, within two minutes; writes docs/benchmarks/timeline.md"
 	@echo "make bench-load  let greedy and hostile tenants loose on a coordinator for an hour; writes docs/benchmarks/load.md"
 	@echo "make growth   write docs/growth.md anew: what a job costs by its number of ranks"
 	@echo "make fmt      format C++, Python and Go (make fmt-check only looks)"
@@ -138,6 +139,9 @@ bench-pages: install
 
 bench-sharing: install
 	.venv/bin/python tests/bench/sharing.py
+
+bench-timeline: install
+	.venv/bin/python tests/bench/timeline.py
 
 # Takes an hour.
 bench-load: install

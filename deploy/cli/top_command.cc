@@ -73,9 +73,9 @@ absl::StatusOr<Sight> Look(const TopOptions& options) {
   return sight;
 }
 
-std::string Show(const TopOptions& options, const Sight& sight, size_t lines) {
+std::string Show(const TopOptions& options, const Sight& sight, size_t lines, size_t columns) {
   const absl::Time now = absl::Now();
-  return options.job.empty() ? ShowTopJobs(sight.jobs, now, lines) : ShowTopJob(sight.job, now, lines);
+  return options.job.empty() ? ShowTopJobs(sight.jobs, now, lines) : ShowTopJob(sight.job, now, lines, columns);
 }
 
 std::string ShowAsJson(const TopOptions& options, const Sight& sight) {
@@ -97,6 +97,7 @@ class Screen {
   Screen& operator=(const Screen&) = delete;
 
   static size_t lines() { return Size().ws_row; }
+  static size_t columns() { return Size().ws_col; }
   static void Draw(const std::string& text) {
     const winsize size = Size();
     const std::string fitted = FitToScreen(text, size.ws_col, static_cast<size_t>(size.ws_row) - 1);
@@ -169,7 +170,8 @@ int ShowLive(const TopOptions& options) {
       failed = sight.status();
       if (absl::IsInvalidArgument(failed) || absl::IsNotFound(failed)) break;
       // A coordinator that is being restarted comes back.
-      Screen::Draw(sight.ok() ? Show(options, *sight, Screen::lines() - 1) : std::string(failed.message()) + "\n");
+      Screen::Draw(sight.ok() ? Show(options, *sight, Screen::lines() - 1, Screen::columns())
+                              : std::string(failed.message()) + "\n");
       if (Screen::Key(absl::Seconds(options.interval_s), open) == 'q') break;
       if (std::exchange(is_suspended, 0) != 0) screen.Suspend();
     }
@@ -182,7 +184,7 @@ int Top(const TopOptions& options) {
   if (is_live) return ShowLive(options);
   const absl::StatusOr<Sight> sight = Look(options);
   if (!sight.ok()) return Report(sight.status());
-  std::cout << (options.json ? ShowAsJson(options, *sight) + "\n" : Show(options, *sight, 0));
+  std::cout << (options.json ? ShowAsJson(options, *sight) + "\n" : Show(options, *sight, 0, 0));
   return 0;
 }
 

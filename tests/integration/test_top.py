@@ -10,6 +10,8 @@ from coordinators import Coordinator
 from programs_run import SOON_SECONDS, START_SECONDS, Program
 from terminals import Terminal
 
+# A judgement comes every 2 s, and needs some seconds of measuring.
+VERDICT_SECONDS = 90
 # Longer than a test: what is drawn meanwhile has another cause than time.
 RARELY = ["--interval", "3600"]
 ENTER, LEAVE = b"\x1b[?1049h\x1b[?25l", b"\x1b[?25h\x1b[?1049l"
@@ -48,6 +50,26 @@ def require_restored(terminal: Terminal) -> None:
         re.DOTALL,
     )
     assert found and found.group(1) == found.group(2), terminal.written
+
+
+def test_a_busy_ranks_verdict_is_on_the_screen(
+    serve: Callable[..., Coordinator], job: Callable[..., Program], terminal: Callable[..., Terminal]
+) -> None:
+    coordinator = serve()
+    run = job(2, "diagnosed", "busy", options=coordinator.options("--job", "slow"))
+    run.expect("runs", START_SECONDS)
+    screen = terminal(str(harness.CLI), "top", "slow", *coordinator.options("--interval", "0.5"))
+
+    def is_told(lines: List[str]) -> object:
+        text = " ".join(line.strip() for line in lines)
+        return re.search(r"slowed by +rank 1 \(\S+\) was last in \d+ of the last \d+ steps; .*: slow compute", text)
+
+    shown = screen.expect(is_told, VERDICT_SECONDS)
+    # The rank that the other waits for is the table's first.
+    rows = [line.split()[0] for line in shown[[line.split()[0] for line in shown].index("RANK") + 1 :]]
+    assert rows[:2] == ["1", "0"], shown
+    screen.type("q")
+    screen.end(0)
 
 
 @pytest.mark.parametrize("key", ("q", "\x03"), ids=("q", "ctrl-c"))

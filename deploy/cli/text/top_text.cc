@@ -21,6 +21,26 @@ size_t RowsLeft(size_t lines, size_t used, size_t rows) {
   return lines == 0 ? rows : std::min(rows, lines > used + 1 ? lines - used - 1 : 0);
 }
 
+// As wide as "slowed by    ".
+constexpr size_t kLabel = 13;
+
+// The lines of `text`, those that are longer than the screen broken between words. A character counts as its bytes.
+std::string Wrap(const std::string& text, size_t columns) {
+  if (columns <= 2 * kLabel) return text;
+  std::string wrapped;
+  for (const absl::string_view whole : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    std::string line(whole);
+    for (size_t end; line.size() > columns; line = std::string(kLabel, ' ') + line.substr(end + 1)) {
+      end = line.rfind(' ', columns);
+      // There is no place for a break.
+      if (end == std::string::npos || end <= kLabel) break;
+      absl::StrAppend(&wrapped, line.substr(0, end), "\n");
+    }
+    absl::StrAppend(&wrapped, line, "\n");
+  }
+  return wrapped;
+}
+
 std::vector<std::string> RowOf(const v1::WorkerStatus& worker) {
   const v1::Measured& measured = worker.measured();
   const bool is_measured = measured.seconds() > 0;
@@ -61,7 +81,7 @@ std::string ShowTopJobs(const std::vector<v1::JobSummary>& jobs, absl::Time now,
   return out.str();
 }
 
-std::string ShowTopJob(const v1::GetJobResponse& job, absl::Time now, size_t lines) {
+std::string ShowTopJob(const v1::GetJobResponse& job, absl::Time now, size_t lines, size_t columns) {
   const v1::JobSummary& summary = job.summary();
   std::string head =
       absl::StrCat("job ", WithoutControls(summary.job()), ", ", StateName(summary.state()), ", epoch ",
@@ -75,6 +95,7 @@ std::string ShowTopJob(const v1::GetJobResponse& job, absl::Time now, size_t lin
   absl::StrAppend(&head, ShowDiagnosis(job.diagnosis()));
   if (!job.flight().empty()) absl::StrAppend(&head, "collectives  ", WithoutControls(job.flight()), "\n");
   if (job.diagnosis().blockers_size() == 0) absl::StrAppend(&head, "slowed by    nothing that stands out\n");
+  head = Wrap(head, columns);
   std::vector<const v1::WorkerStatus*> workers;
   for (const v1::WorkerStatus& worker : job.workers()) workers.push_back(&worker);
   std::stable_sort(workers.begin(), workers.end(), [](const auto* a, const auto* b) {

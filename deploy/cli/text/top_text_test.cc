@@ -55,6 +55,20 @@ TEST(TopTextTest, AScreenHoldsTheWorstRanksAndSaysHowManyAreMore) {
   EXPECT_THAT(text, HasSubstr("   2  node"));
 }
 
+TEST(TopTextTest, ANarrowScreenHasTheWholeVerdict) {
+  v1::GetJobResponse job = Job(4);
+  job.mutable_diagnosis()->mutable_now()->set_seconds(30);
+  job.mutable_diagnosis()->add_blockers()->set_sentence(
+      "rank 1 (node-5) was last in 412 of the last 500 steps; the others waited 3.1 s a minute for it: slow compute");
+  EXPECT_THAT(ShowTopJob(job, kNow, 24, 60), HasSubstr("slowed by    rank 1 (node-5) was last in 412 of the last 500\n"
+                                                       "             steps; the others waited 3.1 s a minute for it:\n"
+                                                       "             slow compute (0 % of the job's time)\n"));
+  const std::string few = ShowTopJob(job, kNow, 12, 60);
+  EXPECT_LE(std::count(few.begin(), few.end(), '\n'), 12) << few;
+  job.mutable_diagnosis()->mutable_blockers(0)->set_sentence(std::string(200, 'x'));
+  EXPECT_THAT(ShowTopJob(job, kNow, 24, 60), HasSubstr("slowed by    xxx")) << "a word that is longer than the screen";
+}
+
 TEST(TopTextTest, OfEachJobItIsSaidWhatSlowsItDown) {
   v1::JobSummary slow;
   slow.set_job("slow");

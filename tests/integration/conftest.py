@@ -157,6 +157,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--seeds", help="play these seeds of test_chaos.py: A-B, or one (default: ten on this host, none over several)"
     )
     parser.addoption("--crowd", type=float, default=8, help="watch the dashboard's 10,240 ranks for so many seconds")
+    parser.addoption("--balanced", type=int, default=0, help="judge so many balanced jobs of other seeds")
     parser.addoption("--rounds", type=int, default=1, help="play the fault matrix so many times")
 
 

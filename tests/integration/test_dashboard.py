@@ -203,7 +203,7 @@ def visit_all_parts(page: Page) -> None:
         ("ranks", "that the others wait for longest"),
         ("hosts", "Retransmits"),
         ("collectives", "gradient"),
-        ("metrics", "4 curves"),
+        ("metrics", "7 curves"),
         ("checkpoints", "No checkpoint yet."),
         ("history", "epoch 1 formed"),
     ):

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -159,6 +160,56 @@ TEST_F(MeasuredTest, AJobThatHasEndedStillShowsAllOfIt) {
     EXPECT_TRUE(shell_.job().IsIdle());
     shell_.Restart([](const Actions&) {});
   }
+}
+
+TEST_F(MeasuredTest, AGpuIsShownOverTimeAlsoAfterTheEnd) {
+  const auto tell = [this](int worker, std::optional<uint32_t> busy, uint64_t used) {
+    v1::WorkerMessage message;
+    message.mutable_gpu_status()->set_epoch(1);
+    v1::Gpu* const gpu = message.mutable_gpu_status()->mutable_gpu();
+    gpu->set_name("H100");
+    if (busy.has_value()) gpu->set_busy_percent(*busy);
+    gpu->set_memory_used_bytes(used);
+    gpu->set_memory_total_bytes(1000);
+    shell_.Step(MessageReceived{streams_[worker], message});
+  };
+  Live(20, 1, {0, 1, 2});
+  EXPECT_EQ(History(0).gpu_size(), 0) << "nothing is known of any GPU";
+  tell(0, 90, 250);
+  // A part of a GPU does not tell how busy it is.
+  tell(1, std::nullopt, 500);
+  Live(30, 1, {0, 1, 2});
+  tell(0, 30, 250);
+  Live(30, 1, {0, 1, 2});
+  shell_.Step(AbortRequested{shell_.NewCall(), "enough", false});
+  for (const char* life : {"this", "the next"}) {
+    const v1::RankHistory first = History(0);
+    ASSERT_EQ(first.gpu_size(), first.waited_size()) << life;
+    ASSERT_GE(first.gpu_size(), 7) << life;
+    EXPECT_EQ(first.gpu(0), -1) << life;
+    EXPECT_EQ(first.gpu(3), 900) << life;
+    EXPECT_EQ(first.gpu_memory(3), 250) << life;
+    EXPECT_EQ(first.gpu(first.gpu_size() - 1), 300) << life;
+    const v1::RankHistory second = History(1);
+    EXPECT_EQ(second.gpu(3), -1) << life;
+    EXPECT_EQ(second.gpu_memory(3), 500) << life;
+    EXPECT_EQ(History(2).gpu_size(), 0) << life;
+    EXPECT_EQ(History(RollUpHistory::kWholeJob).gpu_memory(3), 375) << life << ", the mean of two";
+    shell_.Restart([](const Actions&) {});
+  }
+}
+
+TEST_F(MeasuredTest, ScoresCompareARankWithTheBestOneAndWithItself) {
+  // Rank r waits for a tenth of r of the time: the own times of a step are 100, 90 and 80 ms.
+  Live(40, 1, {0, 1, 2});
+  const v1::GetJobResponse job = Show(0);
+  ASSERT_EQ(job.workers_size(), 3);
+  EXPECT_NEAR(job.workers(0).measured().score(), 0.8, 1e-3);
+  EXPECT_NEAR(job.workers(1).measured().score(), 8.0 / 9, 1e-3);
+  EXPECT_NEAR(job.workers(2).measured().score(), 1, 1e-3);
+  EXPECT_NEAR(job.workers(0).measured().own_score(), 1, 1e-3);
+  // A tenth of the time is lost by waits on average.
+  EXPECT_NEAR(job.diagnosis().now().slowdown(), 1 / 0.9, 1e-3);
 }
 
 TEST_F(MeasuredTest, ChartsHaveTheAskedRangeAndNothingElseOfTheJob) {

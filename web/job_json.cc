@@ -27,10 +27,15 @@ Json MeasuredJson(const v1::Measured& measured, bool is_one_rank) {
   json["own_percent"] = measured.own_percent();
   json["waited_percent"] = measured.waited_percent();
   json["transfer_percent"] = measured.transfer_percent();
-  if (!is_one_rank) return json;
+  if (!is_one_rank) {
+    json["slowdown"] = measured.slowdown();
+    return json;
+  }
   json["cpu_percent"] = measured.cpu_percent();
   json["last_steps"] = measured.last_steps();
   json["alone_seconds"] = measured.alone_seconds();
+  json["score"] = measured.score();
+  json["own_score"] = measured.own_score();
   return json;
 }
 
@@ -81,6 +86,10 @@ Json HistoryJson(const v1::RankHistory& history) {
   json["most_transfer"] = Numbers(history.most_transfer());
   json["cpu"] = Numbers(history.cpu());
   json["steps"] = Numbers(history.steps());
+  if (history.gpu_size() > 0) {
+    json["gpu"] = Numbers(history.gpu());
+    json["gpu_memory"] = Numbers(history.gpu_memory());
+  }
   json["sections"] = Json::array();
   for (const v1::SectionTime& one : history.sections()) {
     json["sections"].push_back({{"name", one.name()},

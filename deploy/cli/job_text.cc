@@ -77,10 +77,12 @@ std::string WantedLine(const v1::GetJobResponse& job, absl::Time now) {
                       WithoutControls(wanted.asker()), state, "\n");
 }
 
-// A rank's own time, its waits for ranks, and for collectives; "-" where it was not measured.
+// A rank's own time, its waits for ranks, and for collectives, and its scores; "-" where it was not measured.
 void AddShares(const v1::Measured& measured, std::vector<std::string>* row) {
   for (const double percent : {measured.own_percent(), measured.waited_percent(), measured.transfer_percent()})
     row->push_back(measured.seconds() > 0 ? absl::StrFormat("%.0f %%", percent) : "-");
+  for (const double score : {measured.score(), measured.own_score()})
+    row->push_back(score > 0 ? absl::StrFormat("%.2f", score) : "-");
 }
 
 void PrintWorkers(const v1::GetJobResponse& job, std::ostream& out) {
@@ -102,7 +104,9 @@ void PrintWorkers(const v1::GetJobResponse& job, std::ostream& out) {
   std::vector<TextColumn> columns = {{"RANK", true},        {"HOST"},           {"PID", true},
                                      {"COLLECTIVES", true}, {"HEARD OF", true}, {"STATE"}};
   if (has_gpus) columns.push_back({"GPU"});
-  if (is_measured) columns.insert(columns.end(), {{"OWN", true}, {"WAITS", true}, {"IN COLLECTIVES", true}});
+  if (is_measured)
+    columns.insert(columns.end(),
+                   {{"OWN", true}, {"WAITS", true}, {"IN COLLECTIVES", true}, {"SCORE", true}, {"OF ITS BEST", true}});
   PrintTable(columns, rows, out);
 }
 

@@ -19,6 +19,7 @@ v1::Measured ShowShares(const Shares& shares) {
   measured.set_own_percent(100 * shares.own);
   measured.set_waited_percent(100 * shares.waited);
   measured.set_transfer_percent(100 * shares.transfer);
+  if (shares.seconds > 0) measured.set_slowdown(shares.Slowdown());
   return measured;
 }
 
@@ -38,6 +39,8 @@ v1::Blocker ShowBlocker(const Blocker& blocker, const Surroundings& around, absl
   return shown;
 }
 
+int32_t ShowGpu(std::optional<uint16_t> share) { return share.has_value() ? *share : -1; }
+
 }  // namespace
 
 v1::Diagnosis ReportDiagnosis(const Measurements& measurements, const Surroundings& around, absl::Time now,
@@ -46,6 +49,7 @@ v1::Diagnosis ReportDiagnosis(const Measurements& measurements, const Surroundin
   const Diagnosis diagnosis = judge.Decide(now);
   v1::Diagnosis shown;
   *shown.mutable_now() = ShowShares(diagnosis.shares);
+  shown.set_least_own_seconds_a_step(diagnosis.least_own_a_step);
   for (const Blocker& blocker : diagnosis.blockers) *shown.add_blockers() = ShowBlocker(blocker, around, wall_ahead);
   ReportTotals(measurements, around, wall_ahead, &shown);
   shown.set_at_unix_ms(absl::ToUnixMillis(now + wall_ahead));
@@ -61,7 +65,7 @@ void ReportTotals(const Measurements& measurements, const Surroundings& around, 
     *shown->mutable_worst() = ShowBlocker(*worst, around, wall_ahead);
 }
 
-v1::Measured ReportRank(const Measurements& measurements, uint32_t rank, absl::Time now) {
+v1::Measured ReportRank(const Measurements& measurements, uint32_t rank, absl::Time now, double least_own_a_step) {
   v1::Measured measured;
   const RankSpan span = measurements.Sum(rank, measurements.EndBucket(now), Judge::kWindow);
   if (span.seconds <= 0) return measured;
@@ -73,11 +77,20 @@ v1::Measured ReportRank(const Measurements& measurements, uint32_t rank, absl::T
   measured.set_cpu_percent(100 * span.cpu / span.seconds);
   measured.set_last_steps(span.last_steps);
   measured.set_alone_seconds(span.alone);
+  if (span.steps < kLeastSteps || span.own() <= 0) return measured;
+  // The diagnosis may be older than these times by some seconds.
+  const auto score = [own = span.own() / static_cast<double>(span.steps)](double least) {
+    return std::min(1.0, least / own);
+  };
+  measured.set_score(score(least_own_a_step));
+  measured.set_own_score(score(measurements.LeastOwnAStep(rank)));
   return measured;
 }
 
 v1::RankHistory ReportHistory(absl::Span<const RollUpHistory::Point> points) {
   v1::RankHistory shown;
+  const bool has_gpu = std::any_of(points.begin(), points.end(),
+                                   [](const auto& point) { return point.value.gpu() || point.value.gpu_memory(); });
   for (const RollUpHistory::Point& point : points) {
     const RollUp& value = point.value;
     shown.add_at_unix_ms(absl::ToUnixMillis(point.at));
@@ -86,6 +99,10 @@ v1::RankHistory ReportHistory(absl::Span<const RollUpHistory::Point> points) {
     shown.add_transfer(value.transfer);
     shown.add_most_transfer(value.most_transfer);
     shown.add_cpu(value.cpu);
+    if (has_gpu) {
+      shown.add_gpu(ShowGpu(value.gpu()));
+      shown.add_gpu_memory(ShowGpu(value.gpu_memory()));
+    }
     // Points may have been measured in a part of their time only.
     shown.add_steps(static_cast<uint32_t>(std::lround(100.0 * value.steps / value.tenths)));
   }

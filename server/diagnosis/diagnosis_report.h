@@ -18,8 +18,9 @@ v1::Diagnosis ReportDiagnosis(const Measurements& measurements, const Surroundin
 // Only its sums since the epoch began.
 void ReportTotals(const Measurements& measurements, const Surroundings& around, absl::Duration wall_ahead,
                   v1::Diagnosis* shown);
-// The rank's last half minute; without fields where it was not measured.
-v1::Measured ReportRank(const Measurements& measurements, uint32_t rank, absl::Time now);
+// The rank's last half minute; without fields where it was not measured. `least_own_a_step`: of any rank, by the latest
+// diagnosis.
+v1::Measured ReportRank(const Measurements& measurements, uint32_t rank, absl::Time now, double least_own_a_step);
 // Points of a history in columns; steps are those of ten seconds of measuring.
 v1::RankHistory ReportHistory(absl::Span<const RollUpHistory::Point> points);
 v1::NetworkHistory ReportNetwork(absl::Span<const NetworkHistory::Point> points);

@@ -82,6 +82,18 @@ std::string ShowSeconds(double seconds) {
   return seconds < 10 ? absl::StrFormat("%.1f s", seconds) : absl::StrFormat("%.0f s", seconds);
 }
 
+// Of ranks that were measured; 0: not known.
+template <typename Row>
+double LeastOwnAStep(const std::vector<Row>& rows) {
+  double least = 0;
+  for (const Row& row : rows) {
+    if (row.span.steps < kLeastSteps) continue;
+    const double own = row.span.own() / static_cast<double>(row.span.steps);
+    if (least == 0 || own < least) least = own;
+  }
+  return least;
+}
+
 }  // namespace
 
 const char* CauseName(Cause cause) {
@@ -104,6 +116,7 @@ Diagnosis Judge::Decide(absl::Time now) {
   Diagnosis diagnosis;
   ReadWindow(now);
   diagnosis.shares = SharesOf();
+  diagnosis.least_own_a_step = LeastOwnAStep(rows_);
   if (rows_.size() < 2) return diagnosis;
   ReadMeans();
   if (!JudgeStandstill(&diagnosis)) {

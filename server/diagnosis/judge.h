@@ -30,9 +30,6 @@ enum class Cause {
   kWholeJob,
 };
 
-// Fewer steps say nothing about what is steady.
-inline constexpr uint64_t kLeastSteps = 10;
-
 // "slow compute", "late", "skipped", "slow network", "whole job".
 const char* CauseName(Cause cause);
 
@@ -64,10 +61,16 @@ struct Shares {
   double own = 0;
   double waited = 0;
   double transfer = 0;
+
+  // S of StragglerAnalysis (https://arxiv.org/abs/2505.05713): the time, over what it would be if all ranks had their
+  // mean of own time, so that none waited for another.
+  double Slowdown() const { return waited < 1 ? 1 / (1 - waited) : 0; }
 };
 
 struct Diagnosis {
   Shares shares;
+  // The least own time in a step of any rank, in seconds; 0: not known.
+  double least_own_a_step = 0;
   // The dearest first; at most kMostBlockers.
   std::vector<Blocker> blockers;
 };

@@ -35,6 +35,9 @@ TEST(JudgeTest, ARankThatComputesLongerIsSlowCompute) {
               HasSubstr(" s a minute for it; its own time is 1.8 x the median, CPU busy (100 %): slow compute"));
   EXPECT_NEAR(diagnosis.shares.waited, 0.08 / 0.19 * 7 / 8, 0.02);
   EXPECT_NEAR(diagnosis.shares.transfer, 0.01 / 0.19, 0.01);
+  // Steps of 0.19 s, which would take 0.12 s if all eight ranks had 0.11 s of work.
+  EXPECT_NEAR(diagnosis.shares.Slowdown(), 0.19 / 0.12, 0.05);
+  EXPECT_NEAR(diagnosis.least_own_a_step, 0.1, 0.01);
 }
 
 TEST(JudgeTest, ARankThatSleepsForItsInputIsLate) {

@@ -56,6 +56,8 @@ Measurements::Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, Me
       began_(began),
       totals_(hosts_.size()),
       present_(hosts_.size()),
+      gpus_(hosts_.size()),
+      least_own_(hosts_.size()),
       networks_(hosts_.empty() ? 0 : *std::max_element(hosts_.begin(), hosts_.end()) + 1),
       links_(networks_.size(), budget),
       sections_(hosts_.size(), budget) {}
@@ -127,6 +129,12 @@ void Measurements::AddToRollUp(uint32_t rank, const RankSpan& span) {
   if (span.seconds <= 0) return;
   open.most_waited = std::max(open.most_waited, span.waited_for_others() / span.seconds);
   open.most_transfer = std::max(open.most_transfer, span.waited_in_batch / span.seconds);
+  const auto weight = static_cast<uint64_t>(1e6 * span.seconds);
+  const auto add = [weight](const std::optional<double>& share, MeanShare* mean) {
+    if (share.has_value()) mean->Add(Thousandths(*share, 1), weight);
+  };
+  add(gpus_[rank].busy, &open.gpu);
+  add(gpus_[rank].memory, &open.gpu_memory);
 }
 
 void Measurements::Close() {
@@ -142,6 +150,11 @@ void Measurements::Close() {
                   Thousandths(open.most_transfer, 1),
                   Thousandths(sum.cpu, sum.seconds),
                   static_cast<uint32_t>(sum.steps)};
+    over[rank].SetGpu(open.gpu.Value());
+    over[rank].SetGpuMemory(open.gpu_memory.Value());
+    if (sum.steps < kLeastSteps) continue;
+    const float own = static_cast<float>(sum.own() / static_cast<double>(sum.steps));
+    if (least_own_[rank] <= 0 || own < least_own_[rank]) least_own_[rank] = own;
   }
   CloseTraffic(open_number_);
   history_->ranks.Add(std::exchange(open_number_, -1), over);

@@ -16,6 +16,9 @@
 
 namespace farandole {
 
+// Fewer steps say nothing about what is steady.
+inline constexpr uint64_t kLeastSteps = 10;
+
 // The measurements of one rank over a span of time.
 struct RankSpan {
   // How much of the span was measured.
@@ -62,10 +65,18 @@ class Measurements {
     uint32_t batch_slot = 0;
   };
 
+  // How a rank's GPU was used when it told last, 0 to 1.
+  struct GpuUse {
+    std::optional<double> busy;
+    std::optional<double> memory;
+  };
+
   // `hosts`: by rank, the number of its host. `budget`: null where all may be kept. `history`: the job's, in which this
   // epoch has begun. Both outlive this object.
   Measurements(std::vector<uint32_t> hosts, MemoryBudget* budget, MeasuredHistory* history, absl::Time began);
 
+  // Before a heartbeat: what counts for its interval.
+  void SetGpu(uint32_t rank, const GpuUse& use) { gpus_[rank] = use; }
   // A heartbeat that is within its bounds.
   void Take(const v1::Heartbeat& heartbeat, absl::Time now);
   // Nothing more comes: the ten seconds that are not over go to the history as they are.
@@ -86,6 +97,8 @@ class Measurements {
   RankSpan Sum(uint32_t rank, int64_t end, int64_t count) const;
   const RankSpan& Total(uint32_t rank) const { return totals_[rank]; }
   const Present& present(uint32_t rank) const { return present_[rank]; }
+  // The least of the rank's own time in a step, in ten seconds of the epoch that are over; 0: not known.
+  double LeastOwnAStep(uint32_t rank) const { return least_own_[rank]; }
   const RollUpHistory& history() const { return history_->ranks; }
   absl::Time TimeOf(int64_t bucket) const { return began_ + static_cast<double>(bucket) * kBucket; }
 
@@ -106,6 +119,9 @@ class Measurements {
     RankSpan sum;
     double most_waited = 0;
     double most_transfer = 0;
+    // Each in thousandths, weighted by microseconds.
+    MeanShare gpu;
+    MeanShare gpu_memory;
   };
 
   // Of a host in these ten seconds.
@@ -131,6 +147,8 @@ class Measurements {
   bool is_open_ = false;
   std::vector<RankSpan> totals_;
   std::vector<Present> present_;
+  std::vector<GpuUse> gpus_;
+  std::vector<float> least_own_;
   std::vector<Network> networks_;
   HostLinks links_;
   SectionTimes sections_;

@@ -11,8 +11,15 @@ void RollUp::Add(const RollUp& later) {
   waited = mean(waited, later.waited);
   transfer = mean(transfer, later.transfer);
   cpu = mean(cpu, later.cpu);
-  most_waited = std::max(most_waited, later.most_waited);
-  most_transfer = std::max(most_transfer, later.most_transfer);
+  most_waited = std::max<uint16_t>(most_waited, later.most_waited);
+  most_transfer = std::max<uint16_t>(most_transfer, later.most_transfer);
+  MeanShare busy, memory;
+  for (const RollUp* one : {static_cast<const RollUp*>(this), &later}) {
+    busy.Add(one->gpu(), one->tenths);
+    memory.Add(one->gpu_memory(), one->tenths);
+  }
+  SetGpu(busy.Value());
+  SetGpuMemory(memory.Value());
   steps += later.steps;
   tenths = Saturated(whole);
 }
@@ -23,9 +30,11 @@ void RollUp::Together::Add(const RollUp& rank) {
   waited_ += rank.waited;
   transfer_ += rank.transfer;
   cpu_ += rank.cpu;
+  gpu_.Add(rank.gpu());
+  gpu_memory_.Add(rank.gpu_memory());
   mean_.tenths = std::max(mean_.tenths, rank.tenths);
-  mean_.most_waited = std::max(mean_.most_waited, rank.waited);
-  mean_.most_transfer = std::max(mean_.most_transfer, rank.transfer);
+  mean_.most_waited = std::max<uint16_t>(mean_.most_waited, rank.waited);
+  mean_.most_transfer = std::max<uint16_t>(mean_.most_transfer, rank.transfer);
   mean_.steps = std::max(mean_.steps, rank.steps);
 }
 
@@ -35,6 +44,8 @@ RollUp RollUp::Together::Value() const {
   mean.waited = Saturated((waited_ + count_ / 2) / count_);
   mean.transfer = Saturated((transfer_ + count_ / 2) / count_);
   mean.cpu = Saturated((cpu_ + count_ / 2) / count_);
+  mean.SetGpu(gpu_.Value());
+  mean.SetGpuMemory(gpu_memory_.Value());
   return mean;
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 
 #include "absl/strings/match.h"
@@ -173,6 +174,35 @@ TEST_F(RollUpHistoryTest, SeveralRanksAreTheMeanOfThoseThatWereMeasured) {
   EXPECT_EQ(both[5].value.waited, 500);
   EXPECT_EQ(history_->ReadMean(2, {2}, std::nullopt).size(), 2u);
   EXPECT_TRUE(history_->ReadMean(2, {}, std::nullopt).empty());
+}
+
+TEST_F(RollUpHistoryTest, TheUseOfGpusIsKeptWhereItIsKnown) {
+  Begin(1);
+  for (int i = 0; i < 8640; ++i) {
+    std::vector<RollUp> ranks = {Ten(1000), Ten(1000), Ten(1000)};
+    ranks[0].SetGpu(i % 2 == 0 ? 1000 : 0);
+    ranks[0].SetGpuMemory(777);
+    // Of rank 1 it is known in the second half of the day only.
+    if (i >= 4320) ranks[1].SetGpu(400);
+    history_->Add(history_->NumberAt(now_), ranks);
+    now_ += absl::Seconds(10);
+  }
+  history_->Hasten();
+  Keep();
+  Restart();
+  const std::vector<RollUpHistory::Point> first = history_->Read(1, 0);
+  EXPECT_EQ(first.front().value.gpu(), 500) << "the mean of ten minutes";
+  EXPECT_EQ(first.back().value.gpu(), 0);
+  EXPECT_EQ(first.back().value.gpu_memory(), 777);
+  const std::vector<RollUpHistory::Point> second = history_->Read(1, 1);
+  EXPECT_EQ(second.front().value.gpu(), std::nullopt);
+  EXPECT_EQ(second.back().value.gpu(), 400);
+  EXPECT_EQ(history_->Read(1, 2).back().value.gpu(), std::nullopt);
+  EXPECT_EQ(history_->Read(1, RollUpHistory::kWholeJob).back().value.gpu(), 200) << "of the two that have one";
+  for (const RollUpHistory::Point& point : first) {
+    EXPECT_EQ(point.value.waited, 1000);
+    EXPECT_EQ(point.value.most_transfer, 60);
+  }
 }
 
 TEST_F(RollUpHistoryTest, TheMostAndTheMeanAreThoseOfAllSeconds) {

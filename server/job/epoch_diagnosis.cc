@@ -21,6 +21,16 @@ std::string HostName(const v1::Member& member) {
   return Plain(member.hostname().empty() ? member.host_id() : member.hostname(), 64);
 }
 
+Measurements::GpuUse UseOf(const std::optional<v1::Gpu>& gpu) {
+  Measurements::GpuUse use;
+  if (!gpu.has_value()) return use;
+  if (gpu->has_busy_percent()) use.busy = gpu->busy_percent() / 100.0;
+  if (gpu->memory_total_bytes() > 0) {
+    use.memory = static_cast<double>(gpu->memory_used_bytes()) / static_cast<double>(gpu->memory_total_bytes());
+  }
+  return use;
+}
+
 // By number. Containers, say, have names that tell nothing: then with the host's ranks.
 std::vector<std::string> NameHosts(const Roster& roster, const std::vector<uint32_t>& hosts) {
   std::vector<std::vector<uint32_t>> ranks_of;
@@ -73,6 +83,8 @@ std::vector<std::string> EpochDiagnosis::Take(const v1::Heartbeat& heartbeat, ab
     measurements_ = std::make_unique<Measurements>(std::move(hosts), budget_.get(), history_, now);
     judged_ = now;
   }
+  for (const v1::Pulse& pulse : heartbeat.pulses())
+    measurements_->SetGpu(pulse.rank(), UseOf(roster_->seat(pulse.rank()).gpu));
   measurements_->Take(heartbeat, now);
   std::vector<std::string> news;
   if (now < judged_ + kBetweenJudgements) return news;
@@ -108,7 +120,7 @@ void EpochDiagnosis::AddSections(uint32_t rank, v1::RankHistory* shown) const {
 
 void EpochDiagnosis::Describe(uint32_t rank, absl::Time now, v1::WorkerStatus* status) const {
   if (measurements_ == nullptr) return;
-  v1::Measured measured = ReportRank(*measurements_, rank, now);
+  v1::Measured measured = ReportRank(*measurements_, rank, now, latest_.least_own_seconds_a_step());
   if (measured.seconds() <= 0) return;
   *status->mutable_measured() = std::move(measured);
   const auto name_of = [this](uint32_t slot) {

@@ -11,6 +11,8 @@ namespace {
 
 // Of less there is nothing to say: programs need as long to start.
 constexpr double kLeastSeconds = 5;
+// Ranks differ a little from step to step in any job.
+constexpr double kLeastSlowdown = 1.01;
 
 std::string ShowTime(double seconds) {
   const int64_t whole = std::llround(seconds);
@@ -34,6 +36,11 @@ std::string ShowDiagnosis(const v1::Diagnosis& diagnosis) {
       "time         ", ShowShares(shown),
       absl::StrFormat("; %.1f steps/s (%s)\n", static_cast<double>(shown.steps()) / shown.seconds(),
                       now.seconds() > 0 ? absl::StrCat("the last ", ShowTime(now.seconds())) : "since its start"));
+  if (shown.slowdown() >= kLeastSlowdown) {
+    absl::StrAppend(&text,
+                    absl::StrFormat("slowdown     %.2f: the time, over what it would be without waits for ranks\n",
+                                    shown.slowdown()));
+  }
   for (const v1::Blocker& blocker : diagnosis.blockers()) {
     absl::StrAppend(&text, "slowed by    ", WithoutControls(blocker.sentence()),
                     absl::StrFormat(" (%.0f %% of the job's time)\n", blocker.percent()));

@@ -51,11 +51,13 @@ TEST(DiagnosisTextTest, AJobShowsWhereItsTimeGoesAndWhatSlowsIt) {
   *diagnosis.mutable_now() = diagnosis.total();
   diagnosis.mutable_now()->set_seconds(30);
   diagnosis.mutable_now()->set_steps(300);
+  diagnosis.mutable_now()->set_slowdown(1.462);
   v1::Blocker* blocker = diagnosis.add_blockers();
   blocker->set_sentence("rank 1 (node-5) was last\x1b");
   blocker->set_percent(38.4);
   EXPECT_EQ(ShowDiagnosis(diagnosis),
             "time         61 % own, 32 % waiting for ranks, 7 % collectives; 10.0 steps/s (the last 30.0 s)\n"
+            "slowdown     1.46: the time, over what it would be without waits for ranks\n"
             "slowed by    rank 1 (node-5) was last? (38 % of the job's time)\n");
 }
 

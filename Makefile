@@ -11,7 +11,7 @@ export BAZEL ?= bazel
 export FARANDOLE_CACHE
 DISK_CACHE := $(if $(FARANDOLE_CACHE),--disk_cache=$(FARANDOLE_CACHE)/bazel)
 PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandole_gloo.so //sdk/tensorflow:libfarandole_tensorflow.so //sdk/jax:libfarandole_jax.so //sdk/mxnet:libfarandole_mxnet.so
-# What tests run beside them.
+# Programs and libraries that tests run beside the products.
 PRODUCTS += //server/testing:crowd //server/testing:neighbours //worker/device/fake:fake_libraries.so //tests/cpp:checks //tests/cpp:client_tool //tests/cpp:elastic_stepping //tests/cpp:hanging //tests/cpp:overhead //tests/cpp:stepping
 
 .PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs web python tensorflow jax mxnet go build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-beside bench-pages bench-sharing bench-timeline bench-load bench-elastic fmt fmt-check clean
@@ -117,7 +117,7 @@ sim: web
 chaos: install
 	.venv/bin/python -m pytest -q tests/integration/test_chaos.py --seeds $(SEED)
 
-# What wants a GPU: with this checkout, or with the wheel alone by tests/gpu/run.py.
+# Tests that need a GPU: with this checkout, or with the wheel alone by tests/gpu/run.py.
 test-gpu: install
 	.venv/bin/python tests/gpu/run.py
 

@@ -368,7 +368,7 @@ class AccessTableTest : public CoordinatorFixture {
 TEST_F(AccessTableTest, EveryMethodIsForThoseWhomTheTableNames) {
   const auto methods = MethodsOf({v1::JoinRequest::descriptor()->file(), v1::GetJobRequest::descriptor()->file(),
                                   v1::AbortJobRequest::descriptor()->file(), v1::Token::descriptor()->file()});
-  // Whose job it is shows in its record only.
+  // Only the job's record says which principal owns it.
   const auto worker = Train("train", 1, tokens_.at(kOwnRun));
   for (const google::protobuf::MethodDescriptor* method : methods) {
     const std::string name = absl::StrCat(method->service()->name(), ".", method->name());

@@ -122,7 +122,7 @@ absl::StatusOr<StateDirectory> StateDirectory::Make(std::string path) {
   const std::string parent = std::filesystem::absolute(path, error).parent_path().string();
   absl::Status made = MakeDirectories(parent);
   if (made.ok() && mkdir(path.c_str(), kDirectoryMode) == 0) {
-    // Whatever the process's umask is.
+    // mkdir takes the umask's bits away; chmod does not.
     made = chmod(path.c_str(), kDirectoryMode) == 0 ? SyncDirectory(parent)
                                                     : Failed("make private state directory", path, errno);
   } else if (made.ok() && errno != EEXIST) {

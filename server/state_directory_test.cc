@@ -1,4 +1,4 @@
-// Whose a coordinator's state directory must be, and that what it makes there is for its owner only.
+// A coordinator's state directory belongs to its own user, and its files are for that user only.
 #include <sys/stat.h>
 #include <unistd.h>
 

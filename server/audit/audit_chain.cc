@@ -92,7 +92,7 @@ absl::StatusOr<AuditChain> AuditChain::Open(std::string directory, std::string n
   chain.bounds_ = bounds;
   const bool is_made = mkdir(chain.directory_.c_str(), 0700) == 0;
   if (!is_made && errno != EEXIST) return Failed("make", chain.directory_, errno);
-  // Whatever the umask is.
+  // mkdir takes the umask's bits away; chmod does not.
   if (is_made && chmod(chain.directory_.c_str(), 0700) != 0) return Failed("make", chain.directory_, errno);
   // Also where an earlier process has made it: that may have ended before it synced.
   if (absl::Status status = bounds.is_synced ? SyncNames(chain.directory_ + "/..") : absl::OkStatus(); !status.ok())

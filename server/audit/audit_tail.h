@@ -31,7 +31,7 @@ struct AuditTailOptions {
 };
 
 // Reads the chain `name` in `directory` backwards from `place` on: AuditPart::next of an earlier call, or "" for the
-// end. May be called while the chain is written. Whatever is no line of the log is left out.
+// end. May be called while the chain is written. Leaves out all that is no line of the log.
 //   INVALID_ARGUMENT  `place` is none
 //   NOT_FOUND         there is no directory
 //   UNAVAILABLE       a file cannot be read (the system's words)

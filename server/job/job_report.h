@@ -19,7 +19,7 @@ class JobReport {
   v1::JobSummary Summary() const;
   // `history` as in JobInspected.
   v1::GetJobResponse Inspect(const std::optional<HistoryAsked>& history = std::nullopt) const;
-  // Whom the job waits for, and who waits.
+  // Says which workers the job waits for, and which wait.
   std::string WaitingSentence() const;
 
  private:

@@ -18,7 +18,7 @@ int64_t BytesOf(const Reply& reply);
 // Of one whose message takes so many bytes.
 int64_t BytesOfEvent(int64_t message_bytes);
 
-// Whose call it is: of a running job, of those who want to join or launch, or of an observer.
+// The class of the event's caller: a running job, a caller that wants to join or launch, or an observer.
 ByteClass ClassOf(const Event& event);
 // For how much reading of ended jobs, in time, the tenant of such a call may not have paid. A search for a checkpoint,
 // which needs no more rights than a look, leaves as much again to those who launch, join and end jobs.

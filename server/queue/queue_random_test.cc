@@ -51,7 +51,7 @@ class QueueRandomTest : public ::testing::TestWithParam<uint32_t> {
     reserved_.erase(key);
   }
 
-  // Those whose room is reserved now, before any is started.
+  // Notes the launches that have reserved room now, before any is started.
   void NoteReserved() {
     reserved_.clear();
     for (const std::string& tenant : site_.queue().Tenants()) {
@@ -136,7 +136,7 @@ TEST_P(QueueRandomTest, NeverOverQuotaAndNobodyIsPassedForLong) {
     site_.Pass(absl::Seconds(Draw(120)));
     StartAndCheck();
   }
-  // Whatever waits starts when what runs ends and nothing else comes.
+  // Every waiting launch starts once the running ones end and no others come.
   for (const char* tenant : {"a", "b", "c", "d"}) site_.SetTenant(tenant, 32, "", 0, 1, 4);
   for (int round = 0; round < 10 * kSteps && !site_.queue().empty(); ++round) {
     EndOne();

@@ -49,7 +49,7 @@ class QuotaGate {
   // Takes the launch that is to start next, of tenants other than those `held`, out of the queue, and gives it room, on
   // its way. nullopt: none can start.
   std::optional<Queue::Entry> StartNext(const std::set<std::string>& held = {});
-  // Those whose Entry::first_since has changed since the last call, and that wait still.
+  // The entries that still wait and have another Entry::first_since than at the last call.
   std::vector<Queue::Entry> TakeNoted();
   // All that wait, by pool in the order in which they are to start.
   std::vector<Queue::Place> Places();

@@ -8,7 +8,7 @@
 
 namespace farandole {
 
-// Whom to attack, and until when.
+// The coordinator to attack, and until when.
 struct HostileTarget {
   // gRPC, HOST:PORT.
   std::string address;

@@ -1,5 +1,5 @@
-// Whatever well-formed messages workers, launchers and people send, in whatever order: the job keeps its promises,
-// which TestShell watches, and its rows are those of a job.
+// Workers, launchers and people may send well-formed messages in any order: the job keeps its promises, which TestShell
+// watches, and its rows are those of a job.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -157,7 +157,7 @@ class Play:
 
 
 class PlayOverHosts(Play):
-    """One whose workers are on several hosts, with a coordinator in its launcher."""
+    """A play with workers on several hosts, and with a coordinator in its launcher."""
 
     def __init__(self, seed: int, directory: pathlib.Path, run: Program, hosts: Namespaces) -> None:
         super().__init__(seed, directory, run, None, None)

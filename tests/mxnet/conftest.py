@@ -37,7 +37,7 @@ SETUPS: Dict[Setup, List[str]] = {
 
 
 def modules_of(setup: Setup, has_all: bool) -> Sequence[str]:
-    """Those whose checks run in the setup, or all."""
+    """The modules with checks that run in the setup, or all modules."""
     return ALL if has_all else SETUPS[setup]
 
 

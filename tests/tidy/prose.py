@@ -1,6 +1,7 @@
 """The prose of a source file: its comments and docstrings, or the paragraphs of a page in Markdown."""
 
 import ast
+import pathlib
 import re
 from typing import Iterator, List, NamedTuple
 
@@ -19,9 +20,15 @@ _COMMENT_MARKS = re.compile(r"^[ \t]*(?://+!?|/\*+|\*(?!\*|/)|#+)?[ \t]?|[ \t]*\
 _NO_PROSE = re.compile(r"[ \t]*(?:\||#)")  # A row of a table, or a heading.
 _ITEM = re.compile(r"^[ \t]*(?:[-*]|\d+\.)[ \t]+")
 
+# Files that are no programs and have comments of "#".
+_HASHED = ("BUILD", "BUILD.bazel", "Makefile", "WORKSPACE", ".bazelrc")
+_HASHED_SUFFIXES = (".in", ".toml", ".yml")
+_HASH = re.compile(r"(?:^|\s)(#(?!!).*)")
+_TEMPLATE_OR = re.compile(r"`(?:\\.|[^`\\])*`|" + CPP_COMMENT_OR_STRING.pattern, re.DOTALL | re.VERBOSE)
+
 
 def sentences(source: Source) -> Iterator[Sentence]:
-    """The sentences of the comments in C++, Go, proto and Python, of Python's docstrings, and of Markdown's paragraphs."""
+    """The sentences of comments in all languages of the tree, of Python's docstrings, and of Markdown's paragraphs."""
     for paragraph in _paragraphs(source):
         text = "\n".join(line.text for line in paragraph)
         for found in _SENTENCE.finditer(text):
@@ -42,14 +49,25 @@ def _paragraphs(source: Source) -> Iterator[List[Sentence]]:
 
 
 def _lines(source: Source) -> Iterator[Sentence]:
-    if source.language in ("cpp", "proto", "go"):
-        for found in CPP_COMMENT_OR_STRING.finditer(source.text):
+    if source.language in ("cpp", "proto", "go", "typescript"):
+        pattern = _TEMPLATE_OR if source.language == "typescript" else CPP_COMMENT_OR_STRING
+        for found in pattern.finditer(source.text):
             if found.group("comment"):
                 yield from _numbered(line_of(source.text, found.start()), found.group())
     elif source.language == "python":
         yield from _python_lines(source)
     elif source.path.endswith(".md"):
         yield from _markdown_lines(source)
+    elif _has_hash_comments(source):
+        for row, line in enumerate(source.lines):
+            found = _HASH.search(line)
+            if found:
+                yield from _numbered(row + 1, found[1])
+
+
+def _has_hash_comments(source: Source) -> bool:
+    path = pathlib.PurePosixPath(source.path)
+    return source.language in ("shell", "starlark") or path.name in _HASHED or path.suffix in _HASHED_SUFFIXES
 
 
 def _numbered(first: int, text: str) -> Iterator[Sentence]:

@@ -286,7 +286,10 @@ def paths_are_not_of_one_machine(source: Source) -> Iterator[Finding]:
         )
 
 
-_INVERTED = re.compile(r"(?:Who|Whoever|What|Those who|That which) ")
+_INVERTED = re.compile(
+    r"(?:Who|Whoever|Whose|Whosever|Whom|Whomever|What|Whatever|Whichever|That which"
+    r"|(?:Those|They|He|Anybody|Anyone|Everybody|Everyone|Nobody|None|Somebody|Someone|One|All) (?:who|whose|whom)) "
+)
 
 
 def sentences_name_who_acts(source: Source) -> Iterator[Finding]:

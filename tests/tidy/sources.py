@@ -11,7 +11,15 @@ from typing import Iterator, List, NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 _CPP_SUFFIXES = (".cc", ".h", ".c", ".cu")
-_SUFFIXES = {".py": "python", ".proto": "proto", ".go": "go", ".ts": "typescript", ".bzl": "starlark", ".sh": "shell"}
+_SUFFIXES = {
+    ".py": "python",
+    ".proto": "proto",
+    ".go": "go",
+    ".ts": "typescript",
+    ".tsx": "typescript",
+    ".bzl": "starlark",
+    ".sh": "shell",
+}
 
 CPP_COMMENT_OR_STRING = re.compile(
     r"""

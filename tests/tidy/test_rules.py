@@ -120,7 +120,7 @@ def test_a_go_function_of_71_lines_is_too_long(signature: str) -> None:
     assert not found(rules.functions_are_short, "a.go", text.replace("\tstep()\n}", "}"))
 
 
-@pytest.mark.parametrize("path", ["base/a.cc", "a.py", "proto/a.proto", "tools/a.sh"])
+@pytest.mark.parametrize("path", ["base/a.cc", "a.py", "proto/a.proto", "tools/a.sh", "web/a.ts", "web/a.tsx"])
 def test_a_file_of_501_lines_is_too_long(path: str) -> None:
     assert not found(rules.files_are_short, path, "x\n" * 500)
     assert lines(rules.files_are_short, path, "x\n" * 501) == [501]
@@ -274,10 +274,17 @@ class Declared;
         ("a.go", "package a\n\n// {}\n"),
         ("a.py", '"""A module.\n\n{}\n"""\n'),
         ("a.py", "a = 1\n\n# {}\n"),
+        ("a.ts", "const a = `// ${{b}}`;\n\n// {}\n"),
+        ("a.tsx", "return (\n  <p>\n    {{/* {} */}}\n"),
+        ("a/BUILD.bazel", "cc_library(\n    srcs = [\n        # {}\n"),
+        ("a.bzl", "A = [\n]\n# {}\n"),
+        ("Makefile", "all: a\n\n# {}\n"),
+        ("a.sh", "#!/bin/sh\n\necho $#  # {}\n"),
+        ("tools/a", "#!/bin/sh\n\n# {}\n"),
     ],
 )
 def test_a_sentence_that_hides_who_acts_is_found(path: str, text: str) -> None:
-    for beginning in ["Who", "Whoever", "What", "Those who", "That which"]:
+    for beginning in ["Who", "Whoever", "Whose", "Whom", "What", "Whatever", "Those who", "Nobody who", "That which"]:
         assert lines(rules.sentences_name_who_acts, path, text.format(f"{beginning} waits does the work.")) == [3]
     assert not found(rules.sentences_name_who_acts, path, text.format("The waiting rank reports the loss."))
     assert not found(rules.sentences_name_who_acts, path, text.format("What is missing?"))
@@ -291,6 +298,8 @@ def test_a_sentence_that_hides_who_acts_is_found(path: str, text: str) -> None:
         ("a.md", "```\nWhat a program prints.\n```\n"),
         ("a.cc", 'const char* a = "What a program prints.";  // A message.\n'),
         ("a.py", 'a = "# What a program prints."\n'),
+        ("a.ts", "const a = `// What a program prints.`;\n"),
+        ("a.sh", "#!/bin/sh\necho '#What a program prints.'\n"),
         ("a.py", 'def f():\n    return """What a program prints."""\n'),
     ],
 )

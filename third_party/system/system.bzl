@@ -22,7 +22,7 @@ def system_library(name, libs, deps = [], defines = [], as_needed = True, teston
         deps = deps,
     )
 
-# What absl_tsan.cc stands in front of, by mangled name.
+# Mangled names of Abseil's functions that absl_tsan.cc wraps.
 WATCHED_BY_TSAN = [
     "_ZN4absl7debian35MutexD1Ev",
     "_ZN4absl7debian35Mutex4LockEv",

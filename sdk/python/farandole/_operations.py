@@ -46,7 +46,7 @@ class Operations(Generic[Given, Array]):
     them and both values, and the job goes on. EpochEnded: a worker has died or left.
 
     A function whose name ends in `_async` returns at once; give the handle to synchronize() for the output. The array
-    must not change until then. One whose name ends in `_` writes the output into the array.
+    must not change until then. A function whose name ends in `_` writes the output into the array.
     """
 
     def __init__(self, adapter: _ops.ModuleAdapter) -> None:

@@ -105,7 +105,7 @@ function CheckpointNow({ tenant, name, job }: JobProps & { job: Job }): JSX.Elem
   );
 }
 
-// What people have asked for, since when, and what came of it.
+// Says which checkpoint people have asked for, since when, and what came of it.
 function wishOf(wanted: WantedCheckpoint, now: number): string {
   const asked = `a checkpoint was asked for ${ago(wanted.since_unix_ms, now)} by ${wanted.asker}${wanted.times > 1 ? `, and ${plural(wanted.times - 1, "time")} more` : ""}`;
   if (wanted.state === "failed") return `${asked}: ${wanted.failure ?? ""}`;

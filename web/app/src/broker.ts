@@ -1,7 +1,7 @@
 // Follows the coordinator's events for all pages of a browser: HTTP/1.1 gives them six connections together. Runs in a
 // SharedWorker, or in the page itself where a browser has none.
 
-// What a page says: the jobs that it watches ("TENANT/NAME"), or null while nobody sees it.
+// A page's message: the jobs that it watches ("TENANT/NAME"), or null while nobody sees it.
 export type Wish = { readonly watch: readonly string[] | null };
 
 export type Told =

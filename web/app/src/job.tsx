@@ -80,7 +80,7 @@ function Part({ tab, job, props }: { tab: Tab; job: Job; props: JobProps }): JSX
   return <Overview job={job} props={props} />;
 }
 
-// What slows the job and at what price, why it stands, or why it ended.
+// Says what slows the job and at what price, why it stands, or why it ended.
 function Verdict({ job }: { job: Job }): JSX.Element {
   const blockers = job.state === "running" ? job.diagnosis.blockers : [];
   return (

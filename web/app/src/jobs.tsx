@@ -36,7 +36,7 @@ function columnsOf(list: JobList): Column<Summary>[] {
   ];
 }
 
-// What a screen reader is told: changes of state, and new stalls.
+// The news for screen readers: changes of state, and new stalls.
 function useNews(): string {
   const [news, setNews] = useState("");
   const told = useRef(new Map<string, { state: string; stall: string }>());

@@ -1,4 +1,4 @@
-// What the page hears of the coordinator: the state of the connection, and events.
+// Brings the coordinator's news to the page: the state of the connection, and events.
 import { useEffect, useState } from "preact/hooks";
 import { Broker, type Told, type Wish } from "./broker";
 

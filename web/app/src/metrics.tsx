@@ -1,4 +1,4 @@
-// What the job's programs have logged: a chart for each name.
+// Shows the values that the job's programs have logged: a chart for each name.
 import type { JSX } from "preact";
 import { askJson, type Curve, type Logged } from "./api";
 import { Chart, type Line } from "./chart";

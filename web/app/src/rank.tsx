@@ -32,7 +32,7 @@ export function RankPage({ tenant, name, address, job, rank }: JobProps & { job:
   );
 }
 
-// What the program is in, in words.
+// Says in words what the program does now.
 function doing(worker: Worker): string {
   if (!worker.measured) return worker.state === "live" ? "not measured yet" : worker.state;
   if (worker.running) return `'${worker.running}' runs since ${duration(worker.running_ms ?? 0)}`;

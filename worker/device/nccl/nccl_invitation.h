@@ -18,7 +18,7 @@ using ProcessSets = std::map<uint32_t, std::vector<int>>;
 // The message of the first of the ranks that are to connect to the others.
 struct NcclInvitation {
   NcclUniqueId id = {};
-  // Whose communicators all are to make by splits of that one.
+  // Process sets whose communicators all ranks make by splits of that one.
   ProcessSets sets;
 
   // How long each is for so many ranks, for receivers that know nothing else.

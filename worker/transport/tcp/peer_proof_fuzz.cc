@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
   const std::optional<farandole::PeerClaim> claim = farandole::DecodePeerClaim(bytes);
   if (claim.has_value()) FD_CHECK(farandole::EncodePeerClaim(*claim) == bytes);
-  // Nobody who lacks the secret finds the MAC.
+  // The MAC cannot be found without the secret.
   const farandole::PeerMac mac =
       farandole::PeerMacOf("secret", farandole::PeerSide::kConnector, {}, claim.value_or(farandole::PeerClaim()));
   FD_CHECK(!farandole::IsPeerMac(mac, bytes));

@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool is_change = data[2] % 2 == 1;
   absl::string_view bytes(reinterpret_cast<const char*>(data) + 3, size - 3);
   if (!is_change) {
-    // Nobody who lacks the secret makes a record.
+    // A record cannot be made without the secret.
     FD_CHECK(ReadAll(bytes, piece, most).empty());
     return 0;
   }

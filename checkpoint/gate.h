@@ -38,7 +38,7 @@ class CheckpointGate {
   static constexpr size_t kMostGrants = 256;
   static constexpr size_t kMostCheckpoints = 10000;
   static constexpr size_t kMostBytes = 8 << 20;
-  // That one of them takes.
+  // The most bytes that one checkpoint may have.
   static constexpr size_t kMostBytesOfOne = 8 << 10;
 
   struct Writes {
@@ -137,7 +137,7 @@ class CheckpointGate {
   absl::btree_map<std::string, v1::GrantRecord> grants_;
   absl::btree_map<NameAndStep, v1::Checkpoint> catalogue_;
   size_t bytes_ = 0;
-  // Of the last commit in this life, deleted or not: listing in pages goes by this time.
+  // The time of the last commit in this life, deleted or not: listing in pages goes by it.
   int64_t last_commit_unix_ms_ = 0;
   // The catalogue in the order of commits: time of the commit (never decreasing), then token.
   absl::btree_map<std::pair<int64_t, uint64_t>, NameAndStep> by_commit_;

@@ -43,9 +43,9 @@ struct CoordinatorOptions {
   // The host that address() names where `listen` is one that stands for all addresses; "": that of `listen`.
   std::string advertised_host;
   JobOptions job;
-  // Of launches that wait for room in their tenants' quotas.
+  // For launches that wait for room in their tenants' quotas.
   LaunchQueue::Options queue;
-  // Of jobs that have ended, and how often the coordinator looks whether some are to be deleted.
+  // How long jobs that have ended are kept, and how often the coordinator looks whether some are to be deleted.
   Retention retention;
   absl::Duration sweep_interval = absl::Seconds(10);
   // Threads that decide about jobs; 1 to 64.
@@ -56,7 +56,7 @@ struct CoordinatorOptions {
   absl::Duration token_deadline = absl::Seconds(10);
   // Messages that may wait for a worker that does not read its stream.
   size_t stream_queue_limit = 10000;
-  // Of what is held in memory on behalf of tenants.
+  // The most bytes that are held in memory on behalf of tenants.
   ByteLimits bytes;
   // Where spans of jobs' runs go.
   OtlpOptions spans;

@@ -123,7 +123,7 @@ class CoordinatorFixture : public ::testing::Test {
   }
 
   CoordinatorOptions options_;
-  // Of its clients, where it speaks TLS; null: it speaks none.
+  // For its clients, if it speaks TLS; null: it does not.
   std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::unique_ptr<Coordinator> coordinator_;
 };

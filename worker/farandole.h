@@ -4,10 +4,10 @@
  * - A process holds one worker: farandole_init starts it, farandole_shutdown ends it, and it may be started again.
  * - All functions may be called from any thread unless they say otherwise. After fork(), a child that did not exec gets
  *   FARANDOLE_FAILED_PRECONDITION from every call: it is not a worker.
- * - Code that `interrupted` runs, a handler of Python's signals for instance, may call all functions too. Of those that
- *   have an `interrupted` only farandole_shutdown does its work there: the others are FARANDOLE_FAILED_PRECONDITION,
- *   and name the call that they were made within. A signal handler of C's, which may come while a lock is held or
- *   memory is allocated, calls none: it sets a flag, which `interrupted` reads.
+ * - Code that `interrupted` runs, a handler of Python's signals for instance, may call all functions too. Among those
+ *   that have an `interrupted`, only farandole_shutdown does its work there: the others are
+ *   FARANDOLE_FAILED_PRECONDITION, and name the call that they were made within. A signal handler of C's, which may come
+ *   while a lock is held or memory is allocated, calls none: it sets a flag, which `interrupted` reads.
  * - Functions that can fail return a code (0: FARANDOLE_OK); farandole_last_error() says what, who and both values.
  * - Tensors are borrowed: memory given to a submission stays with the library until its handle is complete. It must be
  * contiguous and aligned to its element. Input and output may be the same; other overlap is not allowed.
@@ -149,8 +149,8 @@ FARANDOLE_EXPORT int farandole_fail(const char* words);
 /* Elastic jobs, and a job of size 1 without a coordinator: leaves the present epoch and joins the job's next one, in
  * this process, with the options of the last farandole_init. Returns when that epoch has formed and its peers are
  * connected; should it end meanwhile, goes on to the one after. An epoch that has not ended is left in order: all ranks
- * call this at the same point of the program. Pending submissions end with ABORTED. Of the epoch's
- * objects only arenas live on, until they are released: groups and handles are gone. A worker that was counted as lost
+ * call this at the same point of the program. Pending submissions end with ABORTED. The epoch's
+ * arenas live on until they are released; its groups and handles are gone. A worker that was counted as lost
  * meanwhile comes as a newcomer.
  *   CANCELLED            the job has no place for this process any more: it was drained, or the job has finished
  *   ABORTED              the job has failed (the text says why); or interrupted, as in farandole_init
@@ -330,8 +330,8 @@ FARANDOLE_EXPORT farandole_handle farandole_gather(const char* name, const void*
                                                    int64_t wait_ms);
 
 /* Gives each rank of the group its part of the rows (first dimension) of the input of `root`, an epoch rank that is in
- * the group: rows / size each, in the order of the group's ranks, and one more to the first rows % size of them. Of the
- * other ranks' inputs only the element type and the shape count, except for the first dimension, which may be 0. The
+ * the group: rows / size each, in the order of the group's ranks, and one more to the first rows % size of them. The
+ * other ranks' inputs give only the element type and the shape, but for the first dimension, which may be 0. The
  * result is memory of the handle: see farandole_result. A scalar is INVALID_ARGUMENT. */
 FARANDOLE_EXPORT farandole_handle farandole_scatter(const char* name, const void* input, const int64_t* shape,
                                                     int32_t ndim, int32_t dtype, int32_t root, int32_t group,

@@ -9,9 +9,9 @@ namespace farandole {
 // tries at 3 s, when a host that nothing was heard of counts as lost. These have the kernel try every 0.2 s for a
 // second or so where little is on its way, and at least once a second where the kernel can (Linux 6.15).
 
-// Of a TCP socket; others are left as they are.
+// Makes one TCP socket do so; leaves other sockets as they are.
 void RetrySooner(int socket);
-// Of all connections of this process to `peer`: gRPC does not show its sockets, but says where they lead
+// Makes all connections of this process to `peer` do so. gRPC does not show its sockets, but says where they lead
 // (grpc::ClientContext::peer(): "ipv4:10.0.0.7:7070" or "ipv6:%5Bfd00::7%5D:7070").
 void RetryConnectionsSooner(absl::string_view peer);
 

@@ -12,9 +12,9 @@ namespace farandole {
 struct FileCall {
   // "mkdir", "create", "rename", "unlink", "sync".
   std::string call;
-  // Absolute. Of a rename: the new name; of a sync: the file or directory.
+  // Absolute: for a rename the new name, for a sync the file or directory.
   std::string path;
-  // Of a rename.
+  // The old name, if the call is a rename.
   std::string from;
 };
 

@@ -93,9 +93,9 @@ class AnswerLedger {
   Store* const store_;
   mutable absl::Mutex mutex_;
   absl::btree_map<Key, Entry> entries_ ABSL_GUARDED_BY(mutex_);
-  // Of each tenant's responses.
+  // Bytes of each tenant's responses.
   absl::btree_map<std::string, size_t> response_bytes_ ABSL_GUARDED_BY(mutex_);
-  // Of all calls the last.
+  // When the latest of all calls began.
   int64_t last_began_unix_ms_ ABSL_GUARDED_BY(mutex_) = 0;
   // 0: to be acquired (anew, after a failed commit).
   uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;

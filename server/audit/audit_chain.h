@@ -55,7 +55,7 @@ class AuditChain {
   int file_ = -1;
   uint64_t number_ = 0;
   size_t bytes_ = 0;
-  // Of the last line.
+  // The number and the hash of the last line.
   uint64_t seq_ = 0;
   std::string hash_;
   bool is_torn_ = false;

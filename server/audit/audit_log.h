@@ -48,7 +48,7 @@ class AuditLog {
   // Writes what is counted.
   ~AuditLog();
 
-  // That of its chains, for those who read them; "": nothing is kept.
+  // The directory of its chains, for their readers; "": nothing is kept.
   const std::string& directory() const { return directory_; }
 
   // Before a change is carried out: its line is durable on return. Otherwise the change must not be made:

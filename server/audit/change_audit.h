@@ -58,7 +58,7 @@ class ChangeAudit {
  private:
   struct Task {
     std::function<void()> run;
-    // Of a change that waits; 0: of a failure.
+    // 1 and its bytes, if the task is a change that waits; 0 if it is a failure.
     size_t changes = 0;
     size_t bytes = 0;
   };

@@ -24,7 +24,7 @@ class ByteAccount;
 class ByteCharge {
  public:
   ByteCharge() = default;
-  // Of no bytes yet.
+  // Holds no bytes yet.
   ByteCharge(std::shared_ptr<ByteAccount> account, ByteKind kind) : account_(std::move(account)), kind_(kind) {}
   ByteCharge(ByteCharge&& other) noexcept { *this = std::move(other); }
   ByteCharge& operator=(ByteCharge&& other) noexcept;

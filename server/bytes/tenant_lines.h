@@ -43,7 +43,7 @@ class TenantLines {
   const size_t most_in_window_;
   const std::string about_;
   const Write write_;
-  // Of tenants that had a line lately.
+  // The windows of tenants that had a line lately.
   std::map<std::string, Window> windows_;
 };
 

@@ -53,11 +53,11 @@ struct Blocker {
   std::string section;
 };
 
-// Of the ranks that were measured, on average.
+// How the measured ranks spend their time, on average.
 struct Shares {
   double seconds = 0;
   uint64_t steps = 0;
-  // Of the time, 0 to 1: the program's own, waiting for other ranks, and waiting while a collective ran.
+  // Parts of the time, 0 to 1: the program's own, waiting for other ranks, and waiting while a collective ran.
   double own = 0;
   double waited = 0;
   double transfer = 0;
@@ -186,7 +186,7 @@ class Judge {
   // When the share of the time that is lost, by bucket, has changed most clearly from small to great; where it never
   // was small, the oldest bucket in which the rank is known.
   Onset OnsetOf(uint32_t rank, absl::FunctionRef<double(int64_t bucket)> loss_in) const;
-  // Of the rank's gap; where it was great all the last minute, that of the history, if that knows more.
+  // When the rank's gap began. If it was great all the last minute, the history says when, if it knows more.
   absl::Time OnsetOfGap(uint32_t rank) const;
   std::optional<absl::Time> OnsetInHistory(uint32_t rank) const;
   // How much of its own time its GPU, or else its CPU, was busy; and the same in the last seconds.
@@ -200,7 +200,7 @@ class Judge {
   int64_t end_ = 0;
   absl::Time now_;
   std::vector<Row> rows_;
-  // Of all rows: the mean wait for others in each bucket of the rings.
+  // The mean wait for others of all rows, in each bucket of the rings.
   std::vector<double> mean_waited_;
   // The same with what they wait while a collective runs.
   std::vector<double> mean_in_calls_;

@@ -114,7 +114,7 @@ class Measurements {
     uint16_t steps = 0;
     uint16_t last_steps = 0;
   };
-  // Of a rank in the ten seconds that are not over.
+  // A rank's sums in the ten seconds that are not over.
   struct OpenRollUp {
     RankSpan sum;
     double most_waited = 0;
@@ -124,7 +124,7 @@ class Measurements {
     MeanShare gpu_memory;
   };
 
-  // Of a host in these ten seconds.
+  // A host's sums in these ten seconds.
   struct OpenTraffic {
     double seconds = 0;
     uint64_t received = 0;
@@ -154,7 +154,7 @@ class Measurements {
   SectionTimes sections_;
   // By rank and ring position.
   std::vector<Cell> cells_;
-  // Of these ten seconds, by rank.
+  // The number of these ten seconds, and the sums by rank.
   int64_t open_number_ = -1;
   std::vector<OpenRollUp> open_roll_ups_;
   // By host.

@@ -9,7 +9,7 @@
 
 namespace farandole {
 
-// Of an even number of numbers the upper one of the two in the middle; 0 of none.
+// The median. If there are two numbers in the middle, the greater one; 0 if there is no number.
 inline double MedianOf(std::vector<double> numbers) {
   if (numbers.empty()) return 0;
   const auto middle = numbers.begin() + static_cast<int64_t>(numbers.size() / 2);

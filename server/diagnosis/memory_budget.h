@@ -62,7 +62,7 @@ class MemoryShare {
     taken_ += bytes;
     return true;
   }
-  // Of those taken.
+  // Gives back some of the bytes that were taken.
   void Return(int64_t bytes) {
     if (budget_ != nullptr) budget_->Return(bytes);
     taken_ -= bytes;

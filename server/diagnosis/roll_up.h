@@ -58,7 +58,7 @@ struct RollUp {
   // Puts later seconds of the same rank to these.
   void Add(const RollUp& later);
 
-  // Of several ranks in the same time: the mean of those that were measured, and the most of them.
+  // Joins several ranks in the same time: the mean of those that were measured, and the most of them.
   class Together;
 
  private:
@@ -122,7 +122,7 @@ struct NetworkRollUp {
 
   void Add(const NetworkRollUp& later);
 
-  // Of several hosts in the same time: their sums.
+  // Joins several hosts in the same time: their sums.
   class Together;
 };
 

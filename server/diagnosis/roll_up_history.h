@@ -35,7 +35,7 @@ class BasicRollUpHistory {
  public:
   static constexpr absl::Duration kFinest = absl::Seconds(10);
   struct Level {
-    // Of a point, in tens of seconds.
+    // The width of a point, in tens of seconds.
     int64_t width;
     // How many of the latest points are kept, and how many are put into a row at most.
     int64_t kept;
@@ -44,7 +44,8 @@ class BasicRollUpHistory {
   // 10 s for an hour, 1 min for 6 hours, 10 min for 3 days, 1 h for 30 days. A coarser row is made before the finer
   // points go from which it is computed.
   static constexpr std::array<Level, 4> kLevels = {{{1, 366, 6}, {6, 370, 10}, {60, 438, 6}, {360, 720, 6}}};
-  // Of one job, in memory as in the store; each level has a quarter of it, which is all that 1,400 ranks need.
+  // The most bytes of one job, in memory as in the store. Each level has a quarter of them, which is all that 1,400
+  // ranks need.
   static constexpr int64_t kMostBytes = 64 << 20;
   // The most epochs of which it is known what rank each member had in the epoch before, and the most bytes of that.
   static constexpr size_t kMostLinks = 1024;
@@ -56,7 +57,7 @@ class BasicRollUpHistory {
   static constexpr uint32_t kWholeJob = std::numeric_limits<uint32_t>::max();
 
   struct Point {
-    // Of the first ten seconds in it; and when they began, by the wall clock.
+    // The number of the first ten seconds in it, and when they began by the wall clock.
     int64_t number = 0;
     absl::Time at;
     absl::Duration width;
@@ -107,7 +108,7 @@ class BasicRollUpHistory {
     uint64_t epoch = 0;
     // The number of its first point since 1970, in its own level's width.
     int64_t first = 0;
-    // Of a point: the ranks, and the job in all.
+    // Values in a point: one for each rank, and one for the job.
     size_t size = 0;
     // By point and rank.
     std::vector<Value> values;
@@ -170,7 +171,8 @@ class BasicRollUpHistory {
   MemoryShare memory_;
   std::array<int64_t, kLevels.size()> bytes_ = {};
   std::array<Runs, kLevels.size()> levels_;
-  // By level, in tens of seconds since 1970: what is older is in it. Of the finest: behind the last point.
+  // By level, in tens of seconds since 1970: what is older is in it. For the finest
+  // level: the end of the last point.
   std::array<int64_t, kLevels.size()> folded_ = {};
   std::map<uint64_t, Links> links_;
   int64_t link_bytes_ = 0;
@@ -187,7 +189,7 @@ class BasicRollUpHistory {
 using RollUpHistory = BasicRollUpHistory<RollUp>;
 using NetworkHistory = BasicRollUpHistory<NetworkRollUp>;
 
-// Of a job. Both begin an epoch at the same time, and are told of the same ten seconds.
+// The histories of one job. Both begin an epoch at the same time, and are told of the same ten seconds.
 struct MeasuredHistory {
   // The keys of the hosts' rows have it behind the job's `rows`.
   static constexpr char kHosts[] = "net/";

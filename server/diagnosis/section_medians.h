@@ -25,7 +25,7 @@ class SectionMedians {
   // `times` outlives this object.
   SectionMedians(const SectionTimes& times, absl::Span<const uint32_t> ranks);
 
-  // Of the rank, which is one of them, the section with the greatest excess, of `least` (> 0) or more.
+  // The section in which the rank, one of `ranks`, has the greatest excess, if that is at least `least` (> 0).
   std::optional<Excess> GreatestExcess(uint32_t rank, double least) const;
 
  private:

@@ -33,7 +33,7 @@ class AdminService : public RawService<v1::AdminService> {
   struct JobCall {
     CallRouter::About about;
     const char* method;
-    // Of the job, what is meant: "checkpoint best at step 7 of "; "": the job itself.
+    // The part of the job that is meant: "checkpoint best at step 7 of "; "": the job itself.
     std::string part = {};
   };
   // Gives the job the event of a call whose idempotency key is new, and keeps its answer; answers a repeated call as

@@ -107,7 +107,7 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   // Kept until OnDone: gRPC holds the object by a plain pointer.
   std::shared_ptr<AttachStream> self_;
 
-  // Of the reading callback.
+  // For the reading callback only.
   grpc::ByteBuffer bytes_;
   // Until it is read; and then, with its weight.
   ReceivedMessage received_;
@@ -117,7 +117,7 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   // Null: nothing is charged. Shared with its charges. The account is the tenant's until the hello has named the job.
   std::shared_ptr<ByteAccount> account_;
   std::shared_ptr<Pace> pace_;
-  // Of a message that waits, to be read or for room.
+  // The charge of a message that waits, to be read or for room.
   ByteCharge paused_;
   bool waits_for_room_ = false;
 
@@ -142,7 +142,7 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   grpc::ByteBuffer outgoing_bytes_;
   grpc::Alarm hello_alarm_;
   grpc::Alarm close_alarm_;
-  // Of the present pause; shared with the account, which wakes it.
+  // Ends the present pause; shared with the account, which wakes it.
   std::shared_ptr<grpc::Alarm> resume_alarm_;
 };
 

@@ -75,7 +75,7 @@ class CallRouter {
     Access caller;
     JobKey job;
   };
-  // Of a call that takes `right`. Errors: those of Authenticate and KeyFor.
+  // The job and the caller of a call that takes `right`. Errors: those of Authenticate and KeyFor.
   absl::StatusOr<About> Identify(const grpc::CallbackServerContext& context, Right right, const std::string& job,
                                  const std::string& tenant = "");
 
@@ -106,7 +106,8 @@ class CallRouter {
   template <typename Response>
   void AnswerLook(UnaryCall* call, const Access& viewer, const absl::Status& status, Response* response);
 
-  // Of launches that wait, which answer in the place of their jobs. To be set before there are calls; outlives it.
+  // The queue of launches that wait, which answer in the place of their jobs. To be set before there are calls;
+  // outlives it.
   void SetQueue(LaunchQueue* queue) { queue_ = queue; }
   LaunchQueue* queue() { return queue_; }
   // The ledger that jobs are charged in; null: nothing is charged. To be set before there are calls; outlives it.

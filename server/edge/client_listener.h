@@ -88,7 +88,7 @@ class ClientListener {
     std::string peer;
     std::string address;
     absl::Time since;
-    // That it has sent, when the listener looked last.
+    // How many bytes it had sent when the listener looked last.
     uint64_t bytes = 0;
   };
   // A connection with a token that is counted: its second descriptor, and whose the first token was: a tenant's, or of

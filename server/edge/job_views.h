@@ -24,7 +24,7 @@ namespace farandole {
 // A job as it was at one moment, and what was written of it for pages: for all that look at it.
 class JobView {
  public:
-  // Of replies; further ones are written each time.
+  // The most bytes of replies that a view keeps; further replies are written each time.
   static constexpr size_t kMostBytes = 1 << 20;
 
   JobView(v1::GetJobResponse job, absl::Time at)
@@ -32,7 +32,7 @@ class JobView {
 
   const v1::GetJobResponse& job() const { return job_; }
   absl::Time at() const { return at_; }
-  // That it takes in memory, with all the replies that it may keep.
+  // The most bytes that it takes in memory, with all the replies that it may keep.
   size_t most_bytes() const { return most_bytes_; }
 
   // The reply that was kept under this name; null: none. Any thread, as Keep.
@@ -54,7 +54,7 @@ class JobViews {
  public:
   // For how long a view is taken for the present.
   static constexpr absl::Duration kFresh = absl::Milliseconds(900);
-  // Of views, and of their bytes with those of their replies; the oldest make room.
+  // The most views that are kept, and the most bytes of them and their replies; the oldest make room.
   static constexpr size_t kMostKept = 64;
   static constexpr size_t kMostKeptBytes = 128 << 20;
   // One that nobody asks for any more goes after so long.

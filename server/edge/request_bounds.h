@@ -9,7 +9,7 @@
 
 namespace farandole {
 
-// Of a request about a job, by gRPC as by HTTP.
+// Bounds of a request about a job, by gRPC as by HTTP.
 inline constexpr size_t kMaxReasonBytes = 1024;
 inline constexpr size_t kMaxHostnameBytes = 255;
 

@@ -52,7 +52,7 @@ class StreamTable {
   StreamId last_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<StreamId, Entry> streams_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, size_t> count_by_tenant_ ABSL_GUARDED_BY(mutex_);
-  // Of the standard library, whose timed waits do not go by the wall clock. Taken before mutex_.
+  // The standard library's, because its timed waits do not go by the wall clock. Taken before mutex_.
   std::mutex waiting_mutex_;
   std::condition_variable changed_;
   absl::Time deadline_ ABSL_GUARDED_BY(waiting_mutex_) = absl::InfiniteFuture();

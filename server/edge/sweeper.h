@@ -53,7 +53,7 @@ class Sweeper {
   // How much each tenant's rows take.
   void MeasureTenants();
   void FitMeasured(const std::string& tenant);
-  // Of one job, exactly.
+  // The exact bytes of one job.
   uint64_t MeasuredBytesOf(const JobKey& key);
   // Whether the job has done it.
   std::future<bool> Delete(const EndedJob& job, bool only_measured);

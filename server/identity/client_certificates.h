@@ -41,7 +41,7 @@ class ClientCertificates {
 
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   std::mutex mutex_;
-  // Of certificates that were found good, by their SHA-256.
+  // The access that good certificates give, by their SHA-256.
   absl::flat_hash_map<std::string, Access> known_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -72,19 +72,19 @@ class IssuerKeys {
   const KeyTimes times_;
   Metrics* const metrics_;
 
-  // Of the standard library, whose timed waits do not go by the wall clock.
+  // The standard library's, because its timed waits do not go by the wall clock.
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_wanted_ ABSL_GUARDED_BY(mutex_) = true;
-  // Of SteadyNow: when the issuer was asked last, and when it answered last.
+  // When the issuer was asked last, and when it answered last, by SteadyNow.
   absl::Time asked_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time answered_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Status last_ ABSL_GUARDED_BY(mutex_);
   // Its keys are shared with the calls that check by them. Null: none are known.
   Fetched fetched_ ABSL_GUARDED_BY(mutex_);
   uint64_t revision_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of the thread's requests.
+  // Ends the thread's requests.
   RequestEnd end_;
   std::thread thread_;
 };

@@ -72,7 +72,7 @@ class SignInFlow {
   // By state.
   std::map<std::string, Pending> pending_;
   WrongTokenLimit limit_;
-  // Of the exchanges.
+  // Ends the exchanges.
   RequestEnd end_;
   // Its tasks use what is above.
   ExchangePool pool_{ExchangePool::Bounds()};

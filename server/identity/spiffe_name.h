@@ -15,7 +15,7 @@ namespace farandole {
 struct SpiffeName {
   // "spiffe://example.org/tenant/vision/launcher".
   std::string uri;
-  // That of a cluster's role is the tenant of its tokens.
+  // With a role of the cluster: the tenant of its tokens.
   std::string tenant;
   v1::Role role = v1::ROLE_UNSPECIFIED;
 };

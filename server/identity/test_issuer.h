@@ -68,7 +68,7 @@ class TestIssuer {
   // How often its keys were asked for.
   int key_requests();
 
-  // Of the next sign-in: who it is, and claims of the ID token that differ.
+  // Sets the person who signs in next, and the claims of the ID token that differ.
   void SetPerson(const std::string& subject, nlohmann::json other_claims);
 
  private:

@@ -25,7 +25,7 @@ namespace farandole {
 // commits; a coordinator that dies between them may count some values twice, which then weigh more in their averages.)
 class LoggedValues {
  public:
-  // Of a job. A point counts 64 bytes.
+  // The most bytes of a job. A point counts 64 bytes.
   static constexpr int64_t kMostBytes = 4 << 20;
   static constexpr int64_t kPointBytes = sizeof(LoggedPoint);
   // Most names that one question may list, and the longest that a program may log.

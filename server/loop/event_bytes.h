@@ -15,7 +15,7 @@ int64_t BytesOf(const Event& event);
 // As an event, or as a message that waits for a worker.
 int64_t BytesOf(const google::protobuf::Message& message);
 int64_t BytesOf(const Reply& reply);
-// Of one whose message takes so many bytes.
+// The bytes of an event whose message takes `message_bytes`.
 int64_t BytesOfEvent(int64_t message_bytes);
 
 // The class of the event's caller: a running job, a caller that wants to join or launch, or an observer.

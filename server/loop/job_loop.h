@@ -152,8 +152,8 @@ class JobLoop {
   // After Steps, or a commit: what others see of the job, and its timer. True: the job is gone, and read anew.
   bool Settle(const JobKey& key, OwnedJob* owned);
   void Feed(const JobKey& key, OwnedJob* owned, const Event& event);
-  // Of a part (JoinRequested::part_of): its workers are not of an earlier run than the last of the job that they were
-  // launched for, as far as that has had workers.
+  // For a part (JoinRequested::part_of): checks that its workers do not belong to an earlier run than the last run,
+  // with workers, of the job that they were launched for.
   absl::Status CheckParent(const JobKey& key, const JoinRequested& event) const;
   // Whether the tenant's quota has room for what the event asks for.
   absl::Status AdmitByQuota(const JobKey& key, const Event& event);

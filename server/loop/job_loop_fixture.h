@@ -154,7 +154,7 @@ class GatedStore : public Store {
   int calls() const { return calls_; }
 
   CallGate& commits() { return commits_; }
-  // Of AcquireRows.
+  // Holds back calls of AcquireRows.
   CallGate& reads() { return reads_; }
 
  private:

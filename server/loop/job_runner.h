@@ -42,7 +42,7 @@ class JobRunner {
     Metrics* metrics = nullptr;
     // Shared by all that is charged to the job; null: nothing is.
     std::shared_ptr<ByteAccount> bytes = nullptr;
-    // Of the loop; null: each line is written.
+    // The loop's; null: each line is written.
     TenantLines* lines = nullptr;
   };
 
@@ -81,7 +81,7 @@ class JobRunner {
     uint64_t number = 0;
     absl::Time since;
     bool is_durable = false;
-    // Of the rows that it commits, while the store has them.
+    // The bytes of the rows that it commits, and their charge, while the store has them.
     size_t bytes = 0;
     ByteCharge charge = {};
     std::vector<Output> outputs;
@@ -113,7 +113,7 @@ class JobRunner {
   const std::function<void(uint64_t, absl::Status)> committed_;
 
   std::deque<UnfinishedStep> unfinished_;
-  // Of their rows.
+  // The bytes of their rows.
   size_t unfinished_bytes_ = 0;
   uint64_t last_number_ = 0;
   // A commit of measurements is on its way.

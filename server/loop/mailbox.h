@@ -27,7 +27,7 @@ class Mailbox {
   struct Letter {
     JobKey job;
     Event event;
-    // Of the event, until its Step.
+    // Charges for the event until its Step.
     ByteCharge charge = {};
     // The caller has a role of the cluster, and pays for nothing.
     bool of_cluster = false;

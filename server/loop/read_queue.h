@@ -15,7 +15,7 @@ namespace farandole {
 // and are in memory until the job is made of them. The others wait. One thread.
 class ReadQueue {
  public:
-  // Of a tenant.
+  // The most jobs of a tenant that are read at a time.
   static constexpr size_t kMost = 2;
 
   // Whether the job may be read now; if not, it waits until End names it. A job may wait twice.
@@ -30,7 +30,7 @@ class ReadQueue {
     std::deque<JobKey> waiting;
   };
 
-  // Of those that have a reading under way.
+  // The tenants that have a reading under way.
   absl::flat_hash_map<std::string, OfTenant> tenants_;
 };
 

@@ -46,7 +46,7 @@ class Turns {
   absl::flat_hash_set<JobKey> waiting_;
   // How long the last one took, but for what is owed. A tenant is passed over for so much of its debt.
   absl::Duration last_turn_;
-  // Of tenants that have any.
+  // The debts of tenants that have any.
   absl::flat_hash_map<std::string, absl::Duration> debts_;
 };
 

@@ -60,11 +60,11 @@ class Metrics {
   void CountMailboxRefusal() { mailbox_refusals_->Increment(); }
   void CountDeniedCall() { denied_calls_->Increment(); }
   void CountRefusedConnection() { refused_connections_->Increment(); }
-  // Of signed tokens, by the issuer's name ("" for one that is not known), and of their issuers' keys.
+  // Counts signed tokens, by the issuer's name ("" for one that is not known).
   void CountSignedToken(const std::string& issuer, const std::string& result) {
     signed_tokens_->Add({{"issuer", issuer}, {"result", result}}).Increment();
   }
-  // Of clients' certificates in place of tokens, and of the file with their authorities.
+  // Counts clients' certificates in place of tokens.
   void CountClientCertificate(const std::string& result) {
     client_certificates_->Add({{"result", result}}).Increment();
   }

@@ -25,7 +25,7 @@ inline constexpr absl::Duration kReserveAfter = absl::Minutes(10);
 struct TenantRoom {
   uint32_t max_jobs = 0;
   uint32_t max_workers = 0;
-  // Of the quota of the tenants in the same pool: at most so many workers more.
+  // The most workers beyond max_workers, out of the quotas of the other tenants in the same pool.
   uint32_t borrow = 0;
   uint32_t weight = 1;
   uint64_t jobs = 0;
@@ -37,7 +37,7 @@ struct Pool {
   // "": a tenant alone.
   std::string cohort;
   absl::btree_map<std::string, TenantRoom> tenants;
-  // Of all of them together.
+  // The sums over all tenants.
   uint64_t max_jobs = 0;
   uint64_t max_workers = 0;
   uint64_t workers = 0;
@@ -50,11 +50,11 @@ struct Pool {
 // The launches that wait for room in their tenants' quotas, and which one starts next. Pure: no clock, no thread, no
 // disk. Each call gets the pool that it is about; a tenant is in one pool at a time. Owned by QuotaGate.
 //
-// Of a tenant, a higher priority comes first, then the earlier launch. While the first one does not fit, others that
-// fit pass it, until it has been the first for kReserveAfter; from then on no other of its tenant starts before it. Of
-// the tenants of a pool, those that stay within their own quota come first, then the one with the smallest share of the
-// pool over its weight. A tenant gets back what it has lent when the jobs that borrow it end; while a job with reserved
-// room waits for that, no other borrows.
+// Within a tenant, a higher priority comes first, then the earlier launch. While the first one does not fit, others
+// that fit pass it, until it has been the first for kReserveAfter; from then on no other of its tenant starts before
+// it. Among the tenants of a pool, those that stay within their own quota come first, then the one with the smallest
+// share of the pool over its weight. A tenant gets back what it has lent when the jobs that borrow it end; while a job
+// with reserved room waits for that, no other borrows.
 class Queue {
  public:
   struct Entry {

@@ -75,7 +75,7 @@ class JobRegistry {
   absl::Status CheckKept(const JobKey& key) const;
   // It is active, or has room.
   bool HasRoom(const JobKey& key) const;
-  // Of `tenant`; "": of all.
+  // What the jobs of `tenant` use; "": those of all tenants.
   Usages ReadUsages(absl::string_view tenant = "") const;
   // The launches that wait, and the workers that they want; of the same.
   Usages ReadQueued(absl::string_view tenant = "") const;
@@ -154,9 +154,9 @@ class JobRegistry {
   absl::btree_map<JobKey, Shown> jobs_ ABSL_GUARDED_BY(mutex_);
   // By tenant: the places of the jobs that the list shows.
   absl::btree_map<std::string, absl::btree_set<JobPlace>> places_ ABSL_GUARDED_BY(mutex_);
-  // Of each tenant how many there are.
+  // How many there are of each tenant.
   absl::btree_map<std::string, size_t> kept_ ABSL_GUARDED_BY(mutex_);
-  // Of jobs that are not active.
+  // The room that is kept for jobs that are not active.
   absl::btree_map<JobKey, Room> rooms_ ABSL_GUARDED_BY(mutex_);
   absl::btree_map<JobKey, Shown> queued_ ABSL_GUARDED_BY(mutex_);
   Usages usages_ ABSL_GUARDED_BY(mutex_);
@@ -164,7 +164,7 @@ class JobRegistry {
   // Those of this life.
   JobUpdates updates_ ABSL_GUARDED_BY(mutex_);
   EndedJobs ended_ ABSL_GUARDED_BY(mutex_);
-  // Of each tenant the number of its last job that was forgotten.
+  // The number of each tenant's last job that was forgotten.
   absl::btree_map<std::string, uint64_t> forgotten_ ABSL_GUARDED_BY(mutex_);
   uint64_t last_forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -22,7 +22,7 @@ class JobUpdates {
   std::vector<JobKey> After(uint64_t* seen) const;
 
  private:
-  // Of each job the number of its last update, and the other way round.
+  // The number of each job's last update, and the job of each number.
   absl::btree_map<JobKey, uint64_t> numbers_;
   absl::btree_map<uint64_t, JobKey> jobs_;
   uint64_t last_ = 0;

@@ -13,7 +13,7 @@ struct Retention {
   absl::Duration age = absl::Hours(30 * 24);
   // The newest so many of each tenant.
   size_t jobs = 10'000;
-  // Of jobs that some workers of a launch formed by themselves. They are not counted among `jobs`.
+  // The most jobs that some workers of a launch formed by themselves. They are not counted among `jobs`.
   size_t parts = 256;
   absl::Duration answers = absl::Hours(24);
 };

@@ -28,7 +28,7 @@ enum class Right {
 
 // Whether a token of `role` has the right; the table of docs/security.md.
 bool Has(v1::Role role, Right right);
-// Of the cluster: it means all tenants.
+// Whether the role is one of the cluster, which means all tenants.
 bool IsOfCluster(v1::Role role);
 // Whether a token of `role` may make, rotate and revoke one of `other`.
 bool MayGive(v1::Role role, v1::Role other);

@@ -33,7 +33,7 @@ inline constexpr uint64_t kDefaultMaxStoreBytes = 1 << 30;
 struct Quota {
   uint32_t max_jobs = kDefaultMaxJobs;
   uint32_t max_workers = kDefaultMaxWorkers;
-  // Of its rows in the store.
+  // The most bytes of its rows in the store.
   uint64_t max_store_bytes = kDefaultMaxStoreBytes;
   // Tenants of one cohort lend each other workers; "": none.
   std::string cohort = {};
@@ -54,13 +54,13 @@ struct Access {
   // The id of the token, or of the one that the credential hangs on; of an owner without one, SignedPrincipalId or
   // CertificatePrincipalId.
   std::string token_id = {};
-  // Of a run's credential: its job and launch. "": of a tenant's token.
+  // The job and the launch of a run's credential. "": it is a tenant's token.
   std::string job = {};
   v1::Launch launch = {};
-  // Of a signed token: its issuer's name and its subject. "": of another one.
+  // The issuer's name and the subject of a signed token. "": it is another one.
   std::string signer = {};
   std::string subject = {};
-  // Of a certificate: the SPIFFE ID that it is for. "": there is none.
+  // The SPIFFE ID that a certificate is for. "": there is no certificate.
   std::string spiffe = {};
   // When the signed token or the certificate ends. Those of other tokens are in TokenTable.
   absl::Time expires = absl::InfiniteFuture();

@@ -94,7 +94,7 @@ class TokenTable {
     v1::TokenUseRecord use = {};
     v1::TokenUseRecord told_use = {};
     // Set: since this moment its holder may have been the one of the token `taken_by`, which was revoked with all that
-    // was made or rotated with it. That token itself is taken, too.
+    // was made or rotated with it. The token `taken_by` is taken itself, too.
     std::optional<int64_t> taken_unix_ms = {};
     std::string taken_by = {};
   };

@@ -23,7 +23,7 @@ struct PartialSuccess {
   // Its words for it, or a warning; "": none.
   std::string message;
 };
-// Of a body that is no ExportTraceServiceResponse in JSON: nothing was rejected.
+// Reads the body of an answer. One that is no ExportTraceServiceResponse in JSON says that nothing was rejected.
 PartialSuccess ReadPartialSuccess(absl::string_view body);
 
 // About how many bytes the span takes in memory.

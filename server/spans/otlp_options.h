@@ -15,7 +15,7 @@ struct OtlpOptions {
 
   // To which they are posted, with its path: "https://collector:4318/v1/traces"; "": no spans are made.
   std::string url;
-  // Of each request, besides those of HTTP: for the collector's credentials.
+  // Headers of each request, besides those of HTTP: for the collector's credentials.
   Pairs headers;
   // Certificates, PEM, that the collector's descends from; "": those of the system.
   std::string ca_pem;

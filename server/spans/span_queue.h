@@ -14,9 +14,9 @@ namespace farandole {
 class SpanQueue {
  public:
   struct Bounds {
-    // Of all that wait.
+    // The most bytes of all spans that wait.
     size_t bytes = 8 << 20;
-    // Of one batch; a larger span is a batch of its own.
+    // The most spans and bytes of one batch; a larger span is a batch of its own.
     size_t batch_spans = 512;
     size_t batch_bytes = 1 << 20;
     // A span waits so long for others to go with it.

@@ -136,7 +136,7 @@ class GroupCommitStore : public Store {
   absl::Status WriteOrRecover(const Group& group);
   // Makes a medium that has failed writable, and writes what waits.
   absl::Status Recover();
-  // Of a group that failed, what is patient waits.
+  // Completes the group's entries. If the group failed, patient ones wait for the next attempt.
   void Settle(Group group, const absl::Status& status);
   // Nothing waits any more.
   void GiveUp();

@@ -14,7 +14,7 @@ struct HostileTarget {
   std::string address;
   // "": no HTTP.
   std::string http;
-  // Of the tenant that attacks; what needs no token is done without.
+  // The token of the attacking tenant; attacks that need no token go without.
   std::string token;
   absl::Time until;
 };

@@ -39,13 +39,13 @@ class ClientAuthorities {
   explicit ClientAuthorities(std::string file) : file_(std::move(file)) {}
 
   absl::StatusOr<std::string> Read() const;
-  // Of the watch.
+  // One look of the watch at the file.
   absl::Status Look();
 
   const std::string file_;
   std::string first_;
 
-  // Of the thread.
+  // For the watch's thread only: the contents in use.
   std::string used_;
   // New contents that were seen once.
   std::string seen_;

@@ -32,7 +32,7 @@ class FileWatch {
  private:
   void LookOnce();
 
-  // Of the thread.
+  // For the thread only.
   Look look_;
   Refused refused_;
   // A refusal that was seen once, and the one that was told.

@@ -43,7 +43,7 @@ class ServedCertificate {
       : certificate_file_(std::move(certificate_file)), key_file_(std::move(key_file)) {}
 
   absl::StatusOr<Certificate> Read() const;
-  // Of the watch.
+  // One look of the watch at the files.
   absl::Status Look();
 
   const std::string certificate_file_;
@@ -51,7 +51,7 @@ class ServedCertificate {
   Certificate first_;
   CertificateFacts facts_;
 
-  // Of the thread.
+  // For the watch's thread only.
   Certificate served_;
   Listener listener_;
   // The last member: its thread uses the others.

@@ -26,7 +26,7 @@ absl::Status CopyResult(Worker& worker, int64_t handle, void* output);
 // The error of a handle that is not that of a result.
 absl::Status NoResult(int64_t handle);
 
-// Of a complete handle: whether its work on a GPU is done.
+// Whether the work on a GPU of a complete handle is done.
 bool IsOverOnGpu(Worker& worker, int64_t handle);
 
 }  // namespace farandole

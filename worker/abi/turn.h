@@ -11,7 +11,7 @@
 namespace farandole {
 
 // A call that waits for others and meanwhile runs code of the program on its thread: handlers of signals, by
-// `interrupted`. That code may call the library again, but it must not begin another such call, which might have to
+// `interrupted`. This code may call the library again, but it must not begin another such call, which might have to
 // wait for the outer one. Lives on the stack of the call.
 class BlockingCall {
  public:
@@ -29,7 +29,8 @@ class BlockingCall {
   const char* const outer_;
 };
 
-// Of the calls that change the process's worker (init, rejoin, shutdown) one runs at a time: the one whose turn it is.
+// Lets one of the calls that change the process's worker (init, rejoin, shutdown) run at a time: the one that has the
+// turn.
 // No lock is held meanwhile. Owned by the process. Thread-safe.
 class Turn {
  public:

@@ -82,7 +82,7 @@ class ScheduleOperation : public Operation {
   int64_t done_ = 0;
   std::vector<Transfer> transfers_;
   std::vector<const void*> inputs_;
-  // Of an Adasum's step, which goes over its two tensors twice; true: the first time is over.
+  // For a step of Adasum, which goes over its two tensors twice; true: the first time is over.
   AdasumProducts products_;
   bool has_products_ = false;
 };

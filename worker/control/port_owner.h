@@ -21,7 +21,7 @@ namespace farandole {
 // A line of /proc/net/tcp or /proc/net/tcp6 (proc(5)).
 struct SocketRow {
   SocketEnd local, remote;
-  // Of the program that made the socket, or has accepted it. It says nothing where `inode` is 0.
+  // The user of the program that made the socket, or has accepted it. It says nothing if `inode` is 0.
   uid_t owner;
   // 0: no program has it. None has accepted it yet, or all have closed it.
   uint64_t inode;

@@ -90,7 +90,7 @@ struct CudaDriver {
   // function's name.
   absl::Status Check(int result, absl::string_view call) const;
 
-  // Of the machine's libcuda.so.1, which stays loaded; the same at each call. No GPU is touched.
+  // The driver in the machine's libcuda.so.1, which stays loaded; the same at each call. No GPU is touched.
   //   UNAVAILABLE: there is none, or it is too old; the text says why.
   static absl::StatusOr<const CudaDriver*> Find();
   // As Find, ready for use. A process that has done so must not fork workers.

@@ -55,7 +55,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   const std::optional<CudaUuid>& uuid() const { return uuid_; }
   // Its compute capability: 86 is 8.6.
   int capability() const { return capability_; }
-  // Of copies that are no part of a collective. As all of these, it does not wait for the stream 0, nor that for it.
+  // The stream for copies that are no part of a collective. Like all streams here, it does not wait for the stream 0,
+  // nor that for it.
   CudaStream stream() const { return stream_; }
   // A stream that no program uses. Its handle stays there as long as the GPU.
   absl::StatusOr<std::shared_ptr<CUstream_st>> TakeStream();
@@ -63,8 +64,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   std::vector<CudaStream> streams();
   // A stream that is always empty: an event recorded there is over at once.
   CudaStream idle_stream() const { return idle_stream_; }
-  // Of collectives that are captured in a CUDA graph: it is part of the capture from the wait for such an event to the
-  // capture's end. One graph is captured at a time.
+  // The stream for collectives that are captured in a CUDA graph: it is part of the capture from the wait for such an
+  // event to the capture's end. One graph is captured at a time.
   CudaStream capture_stream() const { return capture_stream_; }
 
   // The point that `stream` has reached when all is done that it was given so far; captured, if the stream is
@@ -80,7 +81,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   absl::Status Wait(CudaStream stream, const GpuEvent& event);
   // FAILED_PRECONDITION: the event is a point of a capture that has ended
   absl::Status CheckCapture(const GpuEvent& event);
-  // Of one that is captured: true.
+  // True for an event that is captured.
   absl::StatusOr<bool> IsOver(const GpuEvent& event);
   // The calling thread waits.
   //   FAILED_PRECONDITION: the event is captured
@@ -90,11 +91,11 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   absl::StatusOr<void*> Allocate(size_t bytes, CudaStream stream);
   absl::Status Free(void* memory, CudaStream stream);
   absl::Status Copy(void* to, const void* from, size_t bytes, CudaStream stream);
-  // Of memory that does not overlap, in any order; by one kernel for many, where those can be loaded.
+  // Copies memory that does not overlap, in any order; by one kernel for many copies, if kernels can be loaded.
   absl::Status CopyAll(absl::Span<const GpuCopy> copies, CudaStream stream);
   // The same, with each element multiplied by `factor` and rounded to the type, as ScaleCopy does
-  // (worker/kernels/scale.h). Of a type that NCCL reduces; elements of bool stay, unless the factor is 0. A copy
-  // may be its own destination. As LoadKernels.
+  // (worker/kernels/scale.h). `dtype` is a type that NCCL reduces; elements of bool stay, unless the factor is 0.
+  // A copy may be its own destination. As LoadKernels.
   absl::Status ScaleAll(absl::Span<const GpuCopy> copies, DType dtype, double factor, CudaStream stream);
   // As BatchKernel::Load: so that ScaleAll can be called.
   absl::Status LoadKernels();
@@ -142,7 +143,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   CudaStream capture_stream_ = nullptr;
   BatchKernel kernel_;
   std::mutex mutex_;
-  // That were taken: all, and those that were given back.
+  // All streams that were taken, and those that were given back.
   std::vector<CudaStream> made_streams_;
   std::vector<CudaStream> free_streams_;
   // Memory without an owner.

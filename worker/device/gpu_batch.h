@@ -22,7 +22,8 @@ struct GpuBatch {
   bool is_captured = false;
   // When inputs are there, and outputs may be written.
   absl::InlinedVector<GpuEvent, 2> ready;
-  // Of an allgather or alltoall whose output is not given: its size, and its place when the operation is complete.
+  // The size of the result of an allgather or alltoall whose output is not given, and its memory when the operation is
+  // complete.
   size_t result_bytes = 0;
   GpuMemory result;
   // Set by the operation when it is complete, which says only that all is enqueued: the outputs are written, and the

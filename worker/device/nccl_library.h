@@ -101,8 +101,8 @@ struct NcclLibrary {
   // (may be null) may know more of it.
   absl::Status Check(int result, absl::string_view call, NcclComm comm) const;
 
-  // Of that libnccl.so.2 which the process has loaded already, as PyTorch does; else of `path`, and if that is empty,
-  // of the one that the system finds. It stays loaded; once there is one, the same at each call.
+  // The functions of the libnccl.so.2 that the process has loaded already, as PyTorch does; else of `path`, and if that
+  // is empty, of the one that the system finds. It stays loaded; once there is one, the same at each call.
   //   UNAVAILABLE: there is none, or it is older than 2.18; the text says why.
   static absl::StatusOr<const NcclLibrary*> Load(const std::string& path);
 };

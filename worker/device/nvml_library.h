@@ -40,7 +40,8 @@ struct NvmlLibrary {
   // As CudaDriver::Check.
   absl::Status Check(int result, absl::string_view call) const;
 
-  // Of the machine's libnvidia-ml.so.1, ready for use; it stays loaded. The same at each call. May take a second.
+  // The functions of the machine's libnvidia-ml.so.1, ready for use; it stays loaded. The same at each call. May take a
+  // second.
   //   UNAVAILABLE: there is none, or it does not work; the text says why.
   static absl::StatusOr<const NvmlLibrary*> Load();
 };

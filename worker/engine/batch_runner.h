@@ -82,7 +82,7 @@ class BatchRunner {
   absl::InlinedVector<Fragment, 2> fragments_;
   // In the order of the entry's items.
   absl::InlinedVector<Submission*, 2> submissions_;
-  // Of tensors in a GPU.
+  // The batch of tensors in a GPU.
   GpuBatch gpu_batch_;
   std::unique_ptr<Operation> operation_;
   int64_t started_ns_ = 0;

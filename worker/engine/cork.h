@@ -75,7 +75,7 @@ class Cork {
   const int64_t most_bytes_;
   std::atomic<bool> is_in_{false};
   std::atomic<uint64_t> begun_{0};
-  // Of the role.
+  // For the holder of the engine's role only.
   uint64_t known_ = 0;
   int64_t enough_ = 0;
   // 0: nothing is held.

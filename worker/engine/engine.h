@@ -132,7 +132,7 @@ class Engine {
   Attention IdleAttention() const;
   // A thread waits: what is ready goes.
   void EndCork();
-  // Of the data thread; a ring ends it.
+  // The longest sleep of the data thread; a ring ends it.
   absl::Duration LongestIdleSleep() const;
 
   const EngineOptions options_;

@@ -38,7 +38,7 @@ struct TestTensor {
   uint32_t group = 0;
   int root_rank = 0;
   std::vector<int64_t> splits;
-  // Of a reducescatter: where its part goes; others' results replace `values`.
+  // Takes the part of a reducescatter; the results of other ops replace `values`.
   std::vector<float> part;
   // As Request has them.
   const std::vector<GroupMember>* members = nullptr;
@@ -62,7 +62,7 @@ class TestEpoch {
     uint32_t max_slots = 4096;
     // Set: each rank has a GPU of these, that of its own number.
     std::optional<GpuLibraries> gpus = std::nullopt;
-    // Of all ranks.
+    // For the GPUs of all ranks.
     GpuRecorder gpu_recorder = {};
   };
   // `hosts`: ranks by host.
@@ -117,7 +117,7 @@ class TestEpoch {
   std::vector<std::unique_ptr<Engine>> engines_;
 };
 
-// Of tests for several shapes: ranks by host, "3x1x2x2".
+// The name of a test of one shape: ranks by host, "3x1x2x2".
 std::string ShapeName(const ::testing::TestParamInfo<std::vector<int>>& tested);
 
 }  // namespace farandole

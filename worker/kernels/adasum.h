@@ -13,7 +13,7 @@ namespace farandole {
 //   (1 - a.b / (2 a.a)) a + (1 - a.b / (2 b.b)) b
 //
 // which is their sum where they are orthogonal and their average where they are
-// parallel. Of a zero tensor the other one stands. Needs the products of whole
+// parallel. If one tensor is zero, the result is the other one. Needs the products of whole
 // tensors, so it takes two passes.
 //
 // As in reduce.h, results depend only on the arguments, to the bit. Products

@@ -18,9 +18,9 @@ namespace farandole {
 // Semantics, the same everywhere:
 // - Sum and product: floats of 8 and 16 bits are combined in float32 and rounded
 //   once, to nearest even, float8_e4m3fn to 448 at most (see float8.h); float32
-//   and float64 in their own precision. Integers wrap (two's complement). Of bool, sum is "any" and product is "all".
-// - Min and max: a NaN in any input gives NaN, as in torch.minimum. Of equal
-//   values the first input's stands, which shows only for -0.0 and 0.0.
+//   and float64 in their own precision. Integers wrap (two's complement). For bool, sum is "any" and product is "all".
+// - Min and max: a NaN in any input gives NaN, as in torch.minimum. If values
+//   are equal, the first input's stands, which shows only for -0.0 and 0.0.
 // - A NaN result is always the positive quiet NaN without payload; of 8 bits 0x7f.
 // - Average is the sum divided by `average_over`: in float32 for the types of
 //   at most 32 bits, in float64 for float64; for integers the wrapped sum is

@@ -36,7 +36,7 @@ struct FlightHeader {
   int64_t pid;
   // How many submissions found only open records in their way, and have none.
   uint64_t unrecorded;
-  // Of names that were written.
+  // How many names were written.
   uint32_t names;
   // Place of the record that the next submission takes, unless that is open: bytes from FlightPage::records. A closed
   // record there is not to be read: its writer may have died over it.
@@ -57,7 +57,7 @@ struct FlightName {
 static_assert(sizeof(FlightName) == 128, "a name takes two cache lines");
 
 struct alignas(64) FlightRecord {
-  // Of a FlightName.
+  // The number of a FlightName.
   uint32_t name;
   // How often this rank has submitted this name in the epoch, this time included: equal on all ranks for what belongs
   // together.

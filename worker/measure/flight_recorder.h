@@ -33,7 +33,7 @@ class FlightRecorder {
     uint64_t bytes = 0;
     // From start to end; of a batch with other names, the part that its bytes are of the batch's.
     int64_t moving_ns = 0;
-    // Of the latest one.
+    // The op and the device of the latest one.
     uint8_t op = 0;
     bool is_on_gpu = false;
   };

@@ -58,7 +58,7 @@ class LastArrivals {
   const int size_;
   const std::unique_ptr<Counted[]> counted_;
   uint64_t step_ = 0;
-  // Of the step that goes on, by rank, and the ranks that have some.
+  // Time in the step that goes on, by rank, and the ranks that have some.
   std::vector<int64_t> in_step_ns_;
   std::vector<int> blamed_;
   // The latest post, and the latest of another rank than that one's.

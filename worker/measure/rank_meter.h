@@ -96,7 +96,7 @@ class RankMeter {
   RankRecord& record_;
 };
 
-// Of names that the program has given, if some of them come again; else of all.
+// Steps by the names that the program has given, if some of them come again; else by all names.
 inline uint64_t StepsOf(const RankRecord& record) {
   const uint64_t named = record.named_steps.load(std::memory_order_relaxed);
   return named > 1 ? named : record.unnamed_steps.load(std::memory_order_relaxed);

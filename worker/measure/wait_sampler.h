@@ -10,7 +10,7 @@ namespace farandole {
 // program that repeats itself is not timed at the same call each time. Not thread-safe.
 class WaitSampler {
  public:
-  // Of the wait that ends now: how many waits it stands for; 0: it is not to be timed.
+  // How many waits the wait that ends now stands for; 0: it is not to be timed.
   int Next() {
     ++passed_;
     if (--left_ > 0) return 0;

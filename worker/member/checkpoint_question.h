@@ -66,7 +66,7 @@ class CheckpointQuestion {
   uint32_t joins_ = 0;
   // The last request that the program was told of.
   uint64_t answered_ = 0;
-  // Of an exchange that was interrupted while it waited: the engine has the numbers; 0: none.
+  // The handle of an exchange that was interrupted while it waited: the engine has the numbers; 0: none.
   int64_t pending_ = 0;
   std::array<int64_t, kNumbers> numbers_ = {};
 };

@@ -29,7 +29,7 @@ class CheckpointSession {
 
   // A checkpoint that is being written.
   struct Begun {
-    // Of this one alone, also among those of other epochs and jobs of the process; not 0.
+    // Unique, also among the checkpoints of other epochs and jobs of the process; not 0.
     int64_t number = 0;
     // The file to write.
     std::string path;

@@ -37,7 +37,7 @@ class Connections {
  public:
   // Opens this worker's doors. Fails as HostDoor::Open, PeerPort::Open and GlooLibrary::Load do.
   static absl::StatusOr<std::unique_ptr<Connections>> Open(const WorkerOptions& options);
-  // Of a rank without peers.
+  // The connections of a rank without peers.
   static absl::StatusOr<std::unique_ptr<Connections>> Alone();
 
   // For Member.endpoints: the host's door, then this worker's addresses on the network, "tcp:..." or, where the worker
@@ -106,7 +106,7 @@ class Connections {
   int rank_ = 0;
   Hosts hosts_;
   Hosts bulk_hosts_;
-  // Of the meeting, for memory that is shared later.
+  // The epoch, its secret and its endpoints, for memory that is shared later.
   uint64_t epoch_ = 0;
   std::string secret_;
   std::vector<std::vector<std::string>> endpoints_;

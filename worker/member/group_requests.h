@@ -18,7 +18,7 @@ class GroupRequests {
  public:
   // So many answers for which no call waits are kept; beyond them the oldest is forgotten.
   static constexpr size_t kMostUncollected = 256;
-  // Of as many refusals a restarted coordinator hears; see Hello.refused.
+  // The most refusals that a restarted coordinator is told of; see Hello.refused.
   static constexpr size_t kMostRefused = 256;
 
   struct Request {

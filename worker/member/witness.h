@@ -19,7 +19,7 @@ std::vector<std::string> DescribeSettings(const WorkerOptions& options);
 
 // Reads the flight recorder; `with_times`: and how each name has fared.
 using ReadFlightRecords = std::function<v1::FlightRecords(bool with_times)>;
-// Of a worker's options, for its Witness.
+// The sources of a Witness, by the worker's options.
 struct WitnessSources {
   explicit WitnessSources(const WorkerOptions& options);
 

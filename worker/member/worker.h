@@ -112,7 +112,7 @@ class Worker {
   RankNumbers rank_numbers_;
   Hosts hosts_;
   std::vector<std::string> who_;
-  // Of Prove; "" where the epoch has one host.
+  // The key of Prove; "" if the epoch has one host.
   std::string proving_key_;
   // By which the ranks' GPUs exchange data; or why they do not.
   absl::StatusOr<std::string> gpu_transport_;

@@ -27,7 +27,8 @@ namespace farandole {
 class HostsChannel final : public ReadyChannel {
  public:
   static constexpr int kFanOut = 16;
-  // Of one child, in rank 0's memory: as many as a rank may have on its page. Rank 0 reads them whenever it orders.
+  // The most unread posts of one child, in rank 0's memory: as many as a rank may have on its page. Rank 0 reads them
+  // whenever it orders.
   static constexpr size_t kMostUnread = 4096;
   // A simulation takes less, so that the tree is high, and full at times.
   struct Bounds {
@@ -61,7 +62,7 @@ class HostsChannel final : public ReadyChannel {
   absl::StatusOr<bool> Relay() override;
   bool Rest() override;
   void End(const absl::Status& reason) override;
-  // Of ranks of this host.
+  // For ranks of this host only.
   void Beat(const Pulse& pulse) override { page_->Beat(pulse); }
   Pulse ReadPulse(int rank) const override { return page_->ReadPulse(hosts_.LocalIndex(rank)); }
   RankRecord* record(int rank) const override { return page_->record(hosts_.LocalIndex(rank)); }

@@ -68,7 +68,7 @@ class Orderer {
     std::vector<int> ranks;
     bool broken = false;  // one of its ranks has left
     bool has_rank_0 = false;
-    // Of slots that are idle; each has an empty queue for each rank.
+    // Queues that idle slots had; each has an empty queue for each rank.
     std::vector<std::vector<Queue>> spare_posts;
   };
   struct Slot {
@@ -136,7 +136,7 @@ class Orderer {
   // By rank: how many of its posts hit a retired slot. The rank gets these submissions back and posts them again. A
   // kJoin whose count is lower was sent before that, so the orderer ignores it.
   std::vector<int64_t> stale_;
-  // Of joined_, those of which no kAllJoined was queued yet.
+  // The number of ranks in joined_ for which no kAllJoined was queued yet.
   int joined_count_ = 0;
   int last_joined_ = 0;
   int foreign_groups_ = 0;

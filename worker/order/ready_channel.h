@@ -46,7 +46,7 @@ struct PostHeader {
   // The number of elements that this rank contributes; alltoall: the elements of one row. kJoin: how many of the rank's
   // posts have come back so far because their slots were retired. The rank has posted these submissions again.
   int64_t count = 0;
-  // Of an op with a root: its position in the group.
+  // The root's position in the group, if the op has a root.
   int32_t root = 0;
   ReduceOp reduce_op = ReduceOp::kSum;
   // 1: the payload travels inline on every rank (only the root's is filled in for a broadcast).

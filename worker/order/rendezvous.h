@@ -18,10 +18,10 @@ inline constexpr int kInlineBytes = 264;
 struct RendezvousRoom {
   // Most bytes of a contribution; kInlineBytes at least, whole cache lines above. Equal on all ranks.
   size_t most_bytes = kInlineBytes;
-  // Of each rank, which it uses in turn: two at least, if `most_bytes` is more than kInlineBytes.
+  // Places of each rank, which it uses in turn: two at least, if `most_bytes` is more than kInlineBytes.
   uint64_t places = 0;
 
-  // Of a host with so many ranks.
+  // For a host with so many ranks.
   static RendezvousRoom For(int size);
   size_t BytesOfARank() const { return most_bytes > kInlineBytes ? most_bytes * places : 0; }
 };

@@ -50,8 +50,8 @@ class Transport {
     return absl::UnimplementedError("this transport has no collectives of its own");
   }
 
-  // The most hosts of a collective that each exchange with all others. Of more hosts each exchanges with a few. Equal
-  // on all ranks.
+  // The most hosts of a collective that each exchange with all others. If there are more, each exchanges with a few.
+  // Equal on all ranks.
   virtual int most_direct_hosts() const { return std::numeric_limits<int>::max(); }
 
   // Where Progress has failed because the connection to a peer has ended or broken: the peer. -1: it has not.

@@ -21,7 +21,7 @@ class LargeCall : public LargeMessage {
  public:
   // The caller, while the message waits.
   struct Caller {
-    // That of its tenant. Null: nothing is charged.
+    // The account of its tenant. Null: nothing is charged.
     std::shared_ptr<ByteAccount> account;
     // OK, or why it may not go on.
     std::function<absl::Status()> check_standing;

@@ -36,7 +36,7 @@ class UnaryCall : public grpc::ServerUnaryReactor, public std::enable_shared_fro
     request_ = std::move(request);
     response_ = std::move(response);
   }
-  // Of the request, where it is large; to be set before the call ends.
+  // Holds the charge of a large request; to be called before the call ends.
   void Charge(ByteCharge charge) { request_charge_ = std::move(charge); }
   // Until the call ends.
   const grpc::CallbackServerContext& context() const { return *told_; }

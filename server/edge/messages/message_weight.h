@@ -22,7 +22,7 @@ struct MessageWeight {
   bool has_unknown = false;
 };
 
-// Of the message of this type that `wire` is. Takes as long as it takes to look at each field, and no memory.
+// The weight of the message of this type whose bytes are `wire`. Takes the time to look at each field, and no memory.
 // INVALID_ARGUMENT: it is no such message, or has more than kMostParts.
 absl::StatusOr<MessageWeight> WeighMessage(absl::string_view wire, const google::protobuf::Descriptor& type);
 

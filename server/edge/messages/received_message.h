@@ -17,7 +17,7 @@ class ReceivedMessage {
  public:
   // None.
   ReceivedMessage() = default;
-  // Of a message of this type. Errors: WeighMessage's.
+  // Weighs the bytes of a message of this type. Errors: WeighMessage's.
   static absl::StatusOr<ReceivedMessage> Weigh(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor& type);
 
   // Those that it takes when it is read.

@@ -40,7 +40,7 @@ class FilePlaces {
   };
   class Place;
 
-  // Of `count` places; null: the owner's others leave too few.
+  // Takes `count` places; null: the owner's other files leave too few.
   std::shared_ptr<const void> Occupy(const std::string& owner, size_t count);
   HttpReply Refusal(const std::string& owner) const;
 

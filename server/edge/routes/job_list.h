@@ -32,10 +32,10 @@ class TextSearch {
 struct FoundJobs {
   // The rows that it asks for.
   std::vector<JobRegistry::Shown> rows;
-  // Of all jobs, by the name of their state.
+  // How many jobs there are in all, by the name of their state.
   std::map<std::string, size_t> states;
   size_t found = 0;
-  // Of the texts that were searched.
+  // How many bytes of texts were searched.
   size_t searched_bytes = 0;
 };
 

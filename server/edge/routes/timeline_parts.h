@@ -13,7 +13,7 @@ namespace farandole {
 // how large the parts are and how fast they come; the bounds here hold whatever they send. Pure.
 class TimelineParts {
  public:
-  // Of the parts, packed and unpacked together: some 0.5 s of the thread that writes the file.
+  // The most bytes of the parts, packed and unpacked together: some 0.5 s of the thread that writes the file.
   static constexpr uint64_t kMostBytes = 32 << 20;
 
   // `begin` answers a request for kNoTimelineParts.
@@ -26,7 +26,7 @@ class TimelineParts {
   // All are there.
   bool IsWhole() const { return is_whole_; }
   uint64_t next() const { return next_; }
-  // Of the parts that there are, packed and unpacked: the work that a file of them is.
+  // The bytes of the parts so far, packed and unpacked: a measure of the work to write their file.
   uint64_t bytes() const { return bytes_; }
 
   // The last answer, without its parts.

@@ -29,7 +29,7 @@ struct Step {
   enum class Kind : uint8_t { kSend, kReceive, kReduce };
 
   Kind kind = Kind::kSend;
-  // Of a send or receive.
+  // The other rank of a send or receive.
   int peer = 0;
   // Read by a send, written by the others; never empty.
   Piece piece;

@@ -63,7 +63,7 @@ class FakeClique {
   };
   struct Letters {
     std::deque<std::string> waiting;
-    // Of those in files.
+    // How many messages in files were sent and received.
     uint64_t sent = 0;
     uint64_t received = 0;
   };

@@ -99,7 +99,7 @@ class FakeGpus {
   void AwaitBlocked(int threads);
   // As GetAsyncError tells it of all communicators.
   void BreakCommunicators(int result);
-  // Of all GPUs and NCCL, before they are used: another version, and another compute capability (86: 8.6).
+  // Gives NCCL another version, and all GPUs another compute capability (86: 8.6). To be called before they are used.
   void BeOf(int nccl_version, int capability);
   // The stream's work from now on, and that of streams that wait for it, becomes a graph. Meanwhile all threads may
   // only make relaxed calls.

@@ -65,7 +65,7 @@ class GpuCollectives {
   absl::StatusOr<std::unique_ptr<Operation>> Start(const Collective& collective);
   void Abort(const absl::Status& reason);
   absl::StatusOr<GpuWatch::Late> Look(int64_t now_ns);
-  // Of the GPU, if it was read off since the last call.
+  // The latest sample of the GPU, if one was taken since the last call.
   std::optional<GpuMeter::Sample> TakeSample();
   // As Gpu::TakeWarning.
   std::optional<std::string> TakeWarning();

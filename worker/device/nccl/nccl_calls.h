@@ -44,7 +44,7 @@ class NcclCalls {
   char* packed_input_ = nullptr;
   // Unless it is the communicator's; freed in the stream's order.
   GpuMemory own_packed_;
-  // Of the calls; a null input sends nothing.
+  // The buffers of the calls; a null input sends nothing.
   const char* input_ = nullptr;
   char* output_ = nullptr;
 };

@@ -44,11 +44,11 @@ class NcclCommunicator {
 
   // Connects with the peers, who all have `id`.
   absl::Status Begin(const NcclUniqueId& id, int size, int position);
-  // Of the ranks that give the same `color`, in their order here, begins to make another communicator, which becomes
-  // that of `child`, new. All ranks do so, and nothing is enqueued here. Both have to settle then. No rank is without a
-  // color: NCCL (2.22 to 2.30 at least) crashes those where a split fails, as when it is aborted.
+  // Begins to make another communicator of the ranks that give the same `color`, in their order here. It becomes that
+  // of `child`, which is new. All ranks do so, and nothing is enqueued here. Both have to settle then. No rank is
+  // without a color: NCCL (2.22 to 2.30 at least) crashes those where a split fails, as when it is aborted.
   absl::Status Split(int color, NcclCommunicator* child);
-  // Of its collectives, which need not wait for those of others. Set by Begin, and by Split.
+  // The stream of its collectives, which need not wait for those of others. Begin and Split set it.
   CudaStream stream() const { return stream_.get(); }
   CudaStream StreamOf(const GpuBatch& batch) const { return batch.is_captured ? gpu_->capture_stream() : stream(); }
   void SetConnected() { is_connected_.store(true); }
@@ -105,7 +105,7 @@ class NcclCommunicator {
   bool is_captured_ = false;
   absl::Status failure_;
   std::map<std::pair<DType, double>, int> scaled_sums_;
-  // Of fused batches, as long as NCCL knows it; the last is the one in use.
+  // Memory of fused batches, as long as NCCL knows it; the last is the one in use.
   std::vector<std::shared_ptr<NcclMemory>> fusion_memory_;
 };
 

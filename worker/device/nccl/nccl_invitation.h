@@ -23,9 +23,9 @@ struct NcclInvitation {
 
   // How long each is for so many ranks, for receivers that know nothing else.
   static size_t BytesFor(size_t ranks);
-  // Of very many sets the last are left out.
+  // The message. If there are very many sets, it leaves out the last ones.
   std::string Pack(size_t ranks) const;
-  // Of bytes that may have been changed on their way.
+  // Reads a message, whose bytes may have been changed on their way.
   //   DATA_LOSS: it is no message for so many ranks
   static absl::StatusOr<NcclInvitation> Unpack(absl::string_view bytes, size_t ranks);
 };

@@ -13,7 +13,7 @@
 
 namespace farandole {
 
-// Of one answer of RAS.
+// Bounds of one answer of RAS.
 struct NcclRasBounds {
   // Where processes are silent, RAS answers after 9 s.
   absl::Duration time = absl::Seconds(10);

@@ -15,11 +15,11 @@ struct NcclReduction {
   // ncclRedOp_t. Where `factor` is not 1, the sum of inputs that are multiplied by it.
   int op = 0;
   double factor = 1.0;
-  // Of this rank's input, rounded to the type as Collective says.
+  // The factor of this rank's input, whose product is rounded to the type as Collective says.
   double prescale = 1.0;
-  // Of the result, which NCCL has rounded to the type: float16 and bfloat16 are rounded twice, while the host rounds
-  // once; that shows in products, and in sums with factors that are not normal. Other types come to the host's results,
-  // as far as NCCL's own.
+  // The factor of the result, which NCCL has rounded to the type: float16 and bfloat16 are rounded twice, while the
+  // host rounds once; that shows in products, and in sums with factors that are not normal. Other types come to the
+  // host's results, as far as NCCL's own.
   double postscale = 1.0;
 
   bool ScalesByKernel() const { return prescale != 1.0 || postscale != 1.0; }

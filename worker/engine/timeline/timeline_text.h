@@ -23,7 +23,7 @@ struct TimelineEvent {
   int64_t started_ns;
   int64_t ended_ns;
   std::string error;
-  // Of a batch on a GPU, whose name is its label: only when it began and ended there.
+  // The batch ran on a GPU, and its name is its label. Only the times of its beginning and its end there are known.
   bool is_on_gpu = false;
 };
 

@@ -69,7 +69,7 @@ class BroadcastOverHosts final : public Operation {
   int head_ = 0;
   int parent_ = -1;
   std::vector<int> children_;
-  // Of a single tensor; null: chunks are packed.
+  // The memory of a single tensor; null: chunks are packed.
   char* direct_ = nullptr;
   char* packed_ = nullptr;
   std::vector<Exchange> exchanges_;

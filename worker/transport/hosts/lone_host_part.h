@@ -11,8 +11,8 @@
 
 namespace farandole {
 
-// Of a rank that is the only one of its host in the group. A single tensor stays where it is; several, or none because
-// the rank has joined, are packed chunk by chunk.
+// The part of a rank that is the only one of its host in the group. A single tensor stays where it is; several, or none
+// because the rank has joined, are packed chunk by chunk.
 class LoneHostPart final : public HostPart {
  public:
   // Chunks that may be in progress.

@@ -12,10 +12,10 @@
 
 namespace farandole {
 
-// Of ranks that share a host, through the stages of its ShmTransport: each rank stages the elements that others own;
-// owners combine their share straight from the stages and their tensors into the place that the share has in their own
-// stage, where its result lies later, and where all read it. The words of ShmLayout::Progress have the same meaning as
-// in an allreduce on one host. Contributions are combined in the order of positions.
+// The part of ranks that share a host, through the stages of its ShmTransport. Each rank stages the elements that
+// others own; owners combine their share straight from the stages and their tensors into the place that the share has
+// in their own stage, where its result lies later, and where all read it. The words of ShmLayout::Progress have the
+// same meaning as in an allreduce on one host. Contributions are combined in the order of positions.
 class SharedHostPart final : public HostPart {
  public:
   // `transport` and `shares` outlive it. `locals`: the ranks of the group on this host, by their local index; `own`:

@@ -33,9 +33,10 @@ class ShmLayout {
     alignas(64) char bytes[kChannelBytes];
   };
 
-  // Of a rank's ring. A slot is used again when its lines have left the caches of its readers, if the ring is large: to
-  // write a line that a peer's cache holds takes four times as long (64 KiB between two ranks: 9.5 us in a ring of 128
-  // KiB, 5.3 in 1 MiB, 3.5 in 2 MiB). Four chunks at least, so that a rank can be ahead of its slowest reader.
+  // The bytes of a rank's ring. A slot is used again when its lines have left the caches of its readers, if the ring is
+  // large: to write a line that a peer's cache holds takes four times as long (64 KiB between two ranks: 9.5 us in a
+  // ring of 128 KiB, 5.3 in 1 MiB, 3.5 in 2 MiB). Four chunks at least, so that a rank can be ahead of its slowest
+  // reader.
   static constexpr size_t RingBytes(int size) { return (size <= 2 ? 8 : 4) * kStageBytes; }
 
   static size_t Bytes(int size) {

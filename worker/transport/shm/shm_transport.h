@@ -60,7 +60,7 @@ class ShmTransport final : public Transport {
     absl::InlinedVector<int, 8> readers;
   };
 
-  // Of the ring, in units of kLeastSlotBytes.
+  // The uses of the chunk's slot in the ring, in units of kLeastSlotBytes.
   absl::Span<StageUse> UsesOf(uint64_t sequence, uint64_t chunk, size_t slot_bytes);
   absl::StatusOr<std::unique_ptr<Operation>> StartInArena(const Collective& collective);
   bool MoveOut(int peer);

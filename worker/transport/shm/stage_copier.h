@@ -29,7 +29,7 @@ class StageCopier {
   // Copies until the next probe, and how many lay between the last two.
   int until_probe_ = 0;
   int interval_ = 8;
-  // Of the probes of this round.
+  // How many probes this round had, and how long they took.
   int probes_ = 0;
   double ordinary_ns_ = 0;
   double streamed_ns_ = 0;

@@ -48,7 +48,7 @@ class PeerDial {
     PeerNonce acceptor_nonce{};
     PeerMac expected{};
     std::string bytes;
-    // Of its silence, or of the pause before it is tried again.
+    // Ends its silence, or the pause before it is tried again.
     ControlLoop::TimerId timer = 0;
     Backoff pause{absl::Milliseconds(50), absl::Seconds(1)};
     // The last error, and how far the attempt had come. It tells more than a new attempt that has come no further yet.

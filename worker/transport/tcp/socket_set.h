@@ -23,7 +23,7 @@ struct PeerSending {
   int peer = 0;
   // For how long data was under way that the peer had not acknowledged, but would have had room for.
   absl::Duration time;
-  // That the peer has acknowledged.
+  // How many bytes the peer has acknowledged.
   uint64_t bytes = 0;
 };
 

@@ -22,8 +22,8 @@ namespace farandole {
 // The transport between ranks of different hosts: one TCP connection for each pair that talks, made and proven by the
 // PeerPort when the first transfer between the two is started. A transfer is its length (8 bytes, little-endian) and
 // its bytes, which go straight from and into the caller's memory; or, where the epoch encrypts (PeerPort::Identity),
-// through records (record_cipher.h). Of these one at a time is on its way to a peer, so that the system sends one while
-// the next is encrypted. Owned by the rank's engine; threads as Transport says. Arriving data rings the rank's bell
+// through records (record_cipher.h). One record at a time is on its way to a peer, so that the system sends it while
+// the next one is encrypted. Owned by the rank's engine; threads as Transport says. Arriving data rings the rank's bell
 // only while its SocketSet rests.
 //
 // Errors of Progress, which stick: the reason of the first Abort; ABORTED if a peer's connection has ended or broken

@@ -33,7 +33,7 @@ struct ConformanceBatch {
   bool special_values = false;
 
   bool HasJoined(int position) const;
-  // Of an alltoall: the elements of `from` for `to`.
+  // How many elements an alltoall moves from `from` to `to`.
   int64_t CountFor(size_t from, size_t to) const { return counts[from * ranks.size() + to]; }
   int64_t count() const;
   // For messages: "allreduce of float32 ...".
@@ -63,7 +63,7 @@ class ConformanceMemory {
     std::vector<std::vector<char>> inputs;
     std::vector<std::vector<char>> outputs;
     std::vector<Fragment> fragments;
-    // Of an alltoall.
+    // What an alltoall has sent and received.
     std::vector<int64_t> sent_counts;
     std::vector<int64_t> received_counts;
   };
@@ -74,7 +74,7 @@ class ConformanceMemory {
   std::vector<char> Reduced() const;
   // Each position's contribution, scaled.
   std::vector<std::vector<char>> Scaled() const;
-  // Of consecutive inputs; finished or not.
+  // Reduces consecutive inputs; finished or not.
   std::vector<char> ReduceSome(const std::vector<std::vector<char>>& inputs, size_t first, size_t count,
                                bool finish) const;
   std::vector<char> Expected(int position) const;

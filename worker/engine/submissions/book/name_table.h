@@ -91,7 +91,7 @@ class NameTable {
   // Null: there is no such group.
   Group* FindGroup(uint32_t number);
   const Group* FindGroup(uint32_t number) const;
-  // Of a group that there is.
+  // The group must exist.
   Group& group(uint32_t number) { return *FindGroup(number); }
   absl::node_hash_map<uint32_t, Group>& groups() { return groups_; }
   const absl::node_hash_map<uint32_t, Group>& groups() const { return groups_; }

@@ -52,7 +52,7 @@ class Offer {
   void Open(Submission* submission, NameTable::Name* name, int rank);
   // Null: none is open.
   Submission* submission() const { return submission_; }
-  // Of the submission that was offered last.
+  // The name of the submission that was offered last.
   NameTable::Name* name() const { return name_; }
   // Any thread; exact for the thread that has the engine's role.
   bool is_open() const { return is_open_.load(std::memory_order_acquire); }

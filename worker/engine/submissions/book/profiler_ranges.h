@@ -27,7 +27,7 @@ struct NvtxAttributes {
 // Ranges of time that a profiler shows which takes NVTX, as Nsight Systems does, in a domain of their own. Thread-safe.
 class ProfilerRanges {
  public:
-  // Of the profiler whose library this is, as NVTX_INJECTION64_PATH names it; it stays loaded. Once a process: the
+  // The ranges of the profiler in `library`, as NVTX_INJECTION64_PATH names it; it stays loaded. Once a process: the
   // same at each later call.
   //   UNAVAILABLE: there is no such library, or it does not take ranges; the text says why
   static absl::StatusOr<const ProfilerRanges*> Attach(const std::string& library);

@@ -60,7 +60,7 @@ class RequestMemo {
     submission->joins = joins;
     submission->signature = signature_;
   }
-  // Of the kept request; nothing: none is kept.
+  // The op of the kept request; nothing: none is kept.
   std::optional<OpType> op() const {
     if (!is_kept_) return std::nullopt;
     return static_cast<OpType>(terms_.op);

@@ -41,7 +41,7 @@ struct Request {
   ReduceOp reduce_op = ReduceOp::kSum;
   double prescale = 1.0;
   double postscale = 1.0;
-  // Of an op with a root: a rank of the epoch.
+  // The root, a rank of the epoch, if the op has one.
   int root_rank = 0;
   // Alltoall: rows for each position of the group; empty: equally many.
   absl::Span<const int64_t> splits;
@@ -73,7 +73,7 @@ struct NamedAllreduce {
   double prescale = 1.0;
   double postscale = 1.0;
 
-  // Of a name: its length, its first and its last 8 bytes, in which most names of a program differ.
+  // A key made of the name's length, its first and its last 8 bytes, in which most names of a program differ.
   static uint64_t KeyOf(absl::string_view name) {
     uint64_t first = 0;
     uint64_t last = 0;
@@ -92,7 +92,7 @@ struct Submission {
   ReduceOp reduce_op = ReduceOp::kSum;
   double prescale = 1.0;
   double postscale = 1.0;
-  // Of an op with a root: its position in the group.
+  // The root's position in the group, if the op has a root.
   int root = 0;
   uint32_t group = 0;
   std::string name;
@@ -112,7 +112,8 @@ struct Submission {
   uint32_t joins = 0;
   // In a dispute: the number of ranks that have a submission in the disputed slot.
   uint32_t disputants = 0;
-  // Monotonic clock. Of the beginning of its batch only for a timeline; 0: not begun, or part of none.
+  // By the monotonic clock. `started_ns` is the beginning of its batch, kept for a timeline only; 0: not begun, or part
+  // of no batch.
   int64_t submitted_ns = 0;
   int64_t started_ns = 0;
   // 0: no profiler is attached.
@@ -140,7 +141,7 @@ struct Submission {
   int waiters = 0;
   // Set last, after `status`; then nothing but release changes the submission.
   std::atomic<bool> complete{false};
-  // Of the table.
+  // Its record in the table of flights.
   FlightRecord* flight = nullptr;
   absl::Status status;
 

@@ -41,7 +41,7 @@ struct SubmissionOptions {
   int64_t next_handles = 0;
   // Records each completion.
   Timeline* timeline = nullptr;
-  // Of new names in a group the coordinator is asked for so many at a time; the others wait for its answers.
+  // The most new names of a group that the coordinator is asked for at a time; the others wait for its answers.
   size_t most_asked = 16384;
   // Counts steps; null: the table's own.
   RankMeter* meter = nullptr;
@@ -79,8 +79,8 @@ struct SubmissionBook {
 
   // Posts the submission, or asks for a slot of its name.
   void Enter(Submission* submission, Name* name);
-  // Of a further submission of a grouped call: holds it until the ranks agree about the first one. If they do already,
-  // enters it; if the first one has failed, fails it.
+  // Holds a further submission of a grouped call until the ranks agree about the first one. If they do already, enters
+  // it; if the first one has failed, fails it.
   void EnterOrHold(Submission* submission, Name* name);
   // The ranks agree about `first`, or it has failed with `status`: enters the submissions held for it, or fails those.
   void EnterHeld(const Submission& first, const absl::Status& status);

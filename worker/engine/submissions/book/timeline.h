@@ -39,7 +39,7 @@ class Timeline {
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  // Of one rank: `path`, or for another rank than 0 "path.rank3.json" for "path.json".
+  // The file of one rank: `path`, or for another rank than 0 "path.rank3.json" for "path.json".
   static std::string PathOf(const std::string& path, int rank);
 
   // Replaces the file at PathOf, and ends another one that is being written; the same one goes on.

@@ -269,8 +269,8 @@ class Coordinator::Parts {
 
   // Before there are threads that tell it of room. It gives no launch to a job until it is loaded.
   absl::Status MakeQueue() {
-    LaunchQueue::Surroundings surroundings{store_.get(), &tenants_, &jobs_, &gate_, &metrics_, {}};
-    surroundings.claim = [this](const JobKey& key, const v1::CreateJobRequest& request, LaunchQueue::Finish finish) {
+    LaunchQueue::Dependencies dependencies{store_.get(), &tenants_, &jobs_, &gate_, &metrics_, {}};
+    dependencies.claim = [this](const JobKey& key, const v1::CreateJobRequest& request, LaunchQueue::Finish finish) {
       router_->Push(
           key,
           [&](CallId call) {
@@ -278,7 +278,7 @@ class Coordinator::Parts {
           },
           std::move(finish));
     };
-    queue_ = std::make_unique<LaunchQueue>(std::move(surroundings), options_.queue);
+    queue_ = std::make_unique<LaunchQueue>(std::move(dependencies), options_.queue);
     jobs_.SetRoomListener([this] { queue_->Look(); });
     return absl::OkStatus();
   }
@@ -292,7 +292,7 @@ class Coordinator::Parts {
     loop_options.job.logged = std::make_shared<TenantBudgets>(options_.job.logged->bytes(), &bytes_);
     loops_ = std::make_unique<JobLoops>(
         options_.job_loops, loop_options,
-        JobLoopSurroundings{store_.get(), &output_router_, &metrics_, &jobs_, &tenants_, &gate_, &bytes_});
+        JobLoopDependencies{store_.get(), &output_router_, &metrics_, &jobs_, &tenants_, &gate_, &bytes_});
     loops_->Restore(jobs_.ActiveKeys());
     const absl::StatusOr<std::vector<StoreRow>> purges = ScanAndWait(store_.get(), "purge/");
     if (!purges.ok()) return purges.status();

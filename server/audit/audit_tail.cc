@@ -26,18 +26,18 @@ constexpr size_t kMostShown = 64;
 constexpr uint64_t kEnd = std::numeric_limits<uint64_t>::max();
 
 // Between two lines of a chain's file.
-struct Place {
+struct ChainOffset {
   uint64_t file = kEnd;
   uint64_t offset = kEnd;
 
   std::string Text() const { return absl::StrCat(file, ":", offset); }
 };
 
-absl::StatusOr<Place> ParsePlace(const std::string& text) {
-  Place place;
-  if (text.empty()) return place;
+absl::StatusOr<ChainOffset> ParseOffset(const std::string& text) {
+  ChainOffset offset;
+  if (text.empty()) return offset;
   const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
-  if (absl::SimpleAtoi(parts.first, &place.file) && absl::SimpleAtoi(parts.second, &place.offset)) return place;
+  if (absl::SimpleAtoi(parts.first, &offset.file) && absl::SimpleAtoi(parts.second, &offset.offset)) return offset;
   return absl::InvalidArgumentError(
       absl::StrCat("\"", absl::CHexEscape(text.substr(0, kMostShown)), "\" is no place in the audit log"));
 }
@@ -85,7 +85,7 @@ uint64_t TakeLines(const Piece& piece, const AuditTailOptions& options, AuditPar
 
 absl::StatusOr<AuditPart> ReadAuditTail(const std::string& directory, const std::string& name, const std::string& place,
                                         const AuditTailOptions& options) {
-  absl::StatusOr<Place> from = ParsePlace(place);
+  absl::StatusOr<ChainOffset> from = ParseOffset(place);
   if (!from.ok()) return from.status();
   const absl::StatusOr<std::vector<uint64_t>> numbers = FilesOfChain(directory, name);
   if (!numbers.ok()) return numbers.status();
@@ -93,7 +93,7 @@ absl::StatusOr<AuditPart> ReadAuditTail(const std::string& directory, const std:
   for (auto number = numbers->rbegin(); number != numbers->rend(); ++number) {
     if (*number > from->file) continue;
     // Of an earlier file, all.
-    const Place end{*number, *number == from->file ? from->offset : kEnd};
+    const ChainOffset end{*number, *number == from->file ? from->offset : kEnd};
     if (end.offset == 0) continue;
     const size_t left = options.most_bytes - std::min(options.most_bytes, part.read_bytes);
     if (left == 0 || part.lines.size() >= options.most_lines) {
@@ -110,7 +110,7 @@ absl::StatusOr<AuditPart> ReadAuditTail(const std::string& directory, const std:
     // A whole piece without the begin of a line is none of the log's own making, and is passed over.
     const bool is_stuck =
         before == (*piece)->begin + (*piece)->bytes.size() && (*piece)->bytes.size() == part.read_bytes;
-    part.next = Place{*number, is_stuck ? (*piece)->begin : before}.Text();
+    part.next = ChainOffset{*number, is_stuck ? (*piece)->begin : before}.Text();
     break;
   }
   return part;

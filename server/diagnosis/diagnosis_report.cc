@@ -23,7 +23,7 @@ v1::Measured ShowShares(const Shares& shares) {
   return measured;
 }
 
-v1::Blocker ShowBlocker(const Blocker& blocker, const Surroundings& around, absl::Duration wall_ahead) {
+v1::Blocker ShowBlocker(const Blocker& blocker, const EpochFacts& around, absl::Duration wall_ahead) {
   v1::Blocker shown;
   shown.set_cause(CauseName(blocker.cause));
   if (blocker.rank.has_value()) shown.set_rank(*blocker.rank);
@@ -43,7 +43,7 @@ int32_t ShowGpu(std::optional<uint16_t> share) { return share.has_value() ? *sha
 
 }  // namespace
 
-v1::Diagnosis ReportDiagnosis(const Measurements& measurements, const Surroundings& around, absl::Time now,
+v1::Diagnosis ReportDiagnosis(const Measurements& measurements, const EpochFacts& around, absl::Time now,
                               absl::Duration wall_ahead) {
   Judge judge(measurements, around);
   const Diagnosis diagnosis = judge.Decide(now);
@@ -56,7 +56,7 @@ v1::Diagnosis ReportDiagnosis(const Measurements& measurements, const Surroundin
   return shown;
 }
 
-void ReportTotals(const Measurements& measurements, const Surroundings& around, absl::Duration wall_ahead,
+void ReportTotals(const Measurements& measurements, const EpochFacts& around, absl::Duration wall_ahead,
                   v1::Diagnosis* shown) {
   const Judge judge(measurements, around);
   *shown->mutable_total() = ShowShares(judge.Totals());

@@ -13,10 +13,10 @@
 namespace farandole {
 
 // The report for people on an epoch, as of `now`. `wall_ahead`: of `now`, as Job::Step has it.
-v1::Diagnosis ReportDiagnosis(const Measurements& measurements, const Surroundings& around, absl::Time now,
+v1::Diagnosis ReportDiagnosis(const Measurements& measurements, const EpochFacts& around, absl::Time now,
                               absl::Duration wall_ahead);
 // Only its sums since the epoch began.
-void ReportTotals(const Measurements& measurements, const Surroundings& around, absl::Duration wall_ahead,
+void ReportTotals(const Measurements& measurements, const EpochFacts& around, absl::Duration wall_ahead,
                   v1::Diagnosis* shown);
 // The rank's last half minute; without fields where it was not measured. `least_own_a_step`: of any rank, by the latest
 // diagnosis.

@@ -76,7 +76,7 @@ struct Diagnosis {
 };
 
 // Facts that are not measured.
-struct Surroundings {
+struct EpochFacts {
   // By rank: it takes part still; how busy its GPU is, 0 to 1.
   std::function<bool(uint32_t rank)> is_present;
   std::function<std::optional<double>(uint32_t rank)> gpu_busy;
@@ -100,7 +100,7 @@ class Judge {
   // Most of what is looked at: 30 s.
   static constexpr int64_t kWindow = 60;
 
-  Judge(const Measurements& measurements, const Surroundings& around) : measured_(measurements), around_(around) {}
+  Judge(const Measurements& measurements, const EpochFacts& around) : measured_(measurements), around_(around) {}
 
   Diagnosis Decide(absl::Time now);
   // Since the epoch began.
@@ -196,7 +196,7 @@ class Judge {
   std::string Excuse(const Row& row, double busy, bool is_steady) const;
 
   const Measurements& measured_;
-  const Surroundings& around_;
+  const EpochFacts& around_;
   int64_t end_ = 0;
   absl::Time now_;
   std::vector<Row> rows_;

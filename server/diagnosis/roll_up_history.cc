@@ -215,12 +215,12 @@ bool BasicRollUpHistory<Value>::IsOver(size_t level, const Run& run) const {
 }
 
 template <typename Value>
-auto BasicRollUpHistory<Value>::Trace(uint64_t epoch, std::vector<uint32_t> ranks) const -> Places {
+auto BasicRollUpHistory<Value>::Trace(uint64_t epoch, std::vector<uint32_t> ranks) const -> RanksByEpoch {
   std::set<uint64_t> epochs;
   for (const Runs& runs : levels_) {
     for (const Run& run : runs) epochs.insert(run.epoch);
   }
-  Places places;
+  RanksByEpoch places;
   for (; !ranks.empty() && !epochs.empty() && epoch >= *epochs.begin(); --epoch) {
     if (epochs.count(epoch) > 0) places[epoch] = ranks;
     const auto links = links_.find(epoch);
@@ -310,7 +310,7 @@ auto BasicRollUpHistory<Value>::Read(uint64_t epoch, uint32_t rank, std::optiona
   if (rank == kWholeJob) {
     return Collect([](const Run& run, int64_t at) { return run.point(at)[run.size - 1]; }, latest);
   }
-  const Places places = Trace(epoch, {rank});
+  const RanksByEpoch places = Trace(epoch, {rank});
   const auto value_of = [&places](const Run& run, int64_t at) {
     const auto found = places.find(run.epoch);
     return found == places.end() || found->second[0] + 1 >= run.size ? Value() : run.point(at)[found->second[0]];
@@ -321,7 +321,7 @@ auto BasicRollUpHistory<Value>::Read(uint64_t epoch, uint32_t rank, std::optiona
 template <typename Value>
 auto BasicRollUpHistory<Value>::ReadMean(uint64_t epoch, absl::Span<const uint32_t> ranks,
                                          std::optional<absl::Duration> latest) const -> std::vector<Point> {
-  const Places places = Trace(epoch, {ranks.begin(), ranks.end()});
+  const RanksByEpoch places = Trace(epoch, {ranks.begin(), ranks.end()});
   const auto value_of = [&places](const Run& run, int64_t at) {
     typename Value::Together mean;
     const auto found = places.find(run.epoch);

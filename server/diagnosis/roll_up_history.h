@@ -164,8 +164,8 @@ class BasicRollUpHistory {
   int64_t SinceOf(absl::Duration latest) const;
   int64_t WidthFor(int64_t since) const;
   // By epoch that has points, the ranks that these were there.
-  using Places = std::map<uint64_t, std::vector<uint32_t>>;
-  Places Trace(uint64_t epoch, std::vector<uint32_t> ranks) const;
+  using RanksByEpoch = std::map<uint64_t, std::vector<uint32_t>>;
+  RanksByEpoch Trace(uint64_t epoch, std::vector<uint32_t> ranks) const;
 
   const std::string rows_;
   MemoryShare memory_;

@@ -161,8 +161,8 @@ void SimulatedJob::AddLinks(int host, double transfer, v1::Measures* measures) c
   }
 }
 
-Surroundings SimulatedJob::Around() const {
-  Surroundings around;
+EpochFacts SimulatedJob::Around() const {
+  EpochFacts around;
   around.is_present = [](uint32_t) { return true; };
   around.gpu_busy = [this](uint32_t rank) { return gpus_[rank]; };
   around.name_rank = [this](uint32_t rank) {
@@ -174,17 +174,17 @@ Surroundings SimulatedJob::Around() const {
 }
 
 Diagnosis SimulatedJob::Decide() const {
-  const Surroundings around = Around();
+  const EpochFacts around = Around();
   return Judge(measurements_, around).Decide(now());
 }
 
 Shares SimulatedJob::Totals() const {
-  const Surroundings around = Around();
+  const EpochFacts around = Around();
   return Judge(measurements_, around).Totals();
 }
 
 std::optional<Blocker> SimulatedJob::WorstOfAll() const {
-  const Surroundings around = Around();
+  const EpochFacts around = Around();
   return Judge(measurements_, around).WorstOfAll();
 }
 

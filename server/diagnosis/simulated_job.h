@@ -83,7 +83,7 @@ class SimulatedJob {
   void BeatUntil(double until, const std::function<Sums(int, double)>& at,
                  const std::function<double(int, double)>& waiting);
   void AddLinks(int host, double transfer, v1::Measures* measures) const;
-  Surroundings Around() const;
+  EpochFacts Around() const;
 
   Plan plan_;
   std::mt19937_64 random_;

@@ -8,7 +8,7 @@
 namespace farandole {
 namespace {
 
-// Of a kept reply beside its body: its headers, and its place.
+// Of a kept reply beside its body: its headers, and its key.
 constexpr size_t kReplyBytes = 512;
 
 std::string NameOf(const HistoryAsked& history) {
@@ -34,13 +34,13 @@ void JobView::Keep(const std::string& name, const HttpReply& reply) const {
 
 void JobViews::Ask(const Access& viewer, const JobKey& key, std::optional<HistoryAsked> history, Use use) {
   if (history.has_value()) history->is_alone = true;
-  const Place place(key, history.has_value() ? NameOf(*history) : "");
+  const ViewKey view_key(key, history.has_value() ? NameOf(*history) : "");
   std::shared_ptr<const JobView> fresh;
   std::shared_ptr<Question> question;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     DropOld();
-    Entry& entry = entries_[place];
+    Entry& entry = entries_[view_key];
     if (entry.open == nullptr && entry.view != nullptr && clock_() < entry.view->at() + kFresh) {
       fresh = entry.view;
     } else if (entry.open != nullptr) {
@@ -58,8 +58,8 @@ void JobViews::Ask(const Access& viewer, const JobKey& key, std::optional<Histor
       [&history](CallId call) {
         return JobInspected{call, history};
       },
-      [this, viewer, place, question](const absl::Status& status, ReplyMessage message) {
-        Take(viewer, place, question, status, std::move(message));
+      [this, viewer, view_key, question](const absl::Status& status, ReplyMessage message) {
+        Take(viewer, view_key, question, status, std::move(message));
       },
       IsOfCluster(viewer.role));
 }
@@ -71,7 +71,7 @@ void JobViews::Expire(const JobKey& key) {
   }
 }
 
-void JobViews::Take(const Access& viewer, const Place& place, const std::shared_ptr<Question>& question,
+void JobViews::Take(const Access& viewer, const ViewKey& key, const std::shared_ptr<Question>& question,
                     const absl::Status& status, ReplyMessage message) {
   absl::Status said = status;
   std::shared_ptr<const JobView> view;
@@ -85,7 +85,7 @@ void JobViews::Take(const Access& viewer, const Place& place, const std::shared_
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     waiting.swap(question->waiting);
-    if (const auto entry = entries_.find(place); entry != entries_.end() && entry->second.open == question) {
+    if (const auto entry = entries_.find(key); entry != entries_.end() && entry->second.open == question) {
       entry->second = Entry{view, nullptr};
       if (view == nullptr) entries_.erase(entry);
       DropOld();

@@ -72,7 +72,7 @@ class JobViews {
 
  private:
   // The job, and the history's name; "": there is none.
-  using Place = std::pair<JobKey, std::string>;
+  using ViewKey = std::pair<JobKey, std::string>;
   // A question to the job, and those that wait for its answer.
   struct Question {
     std::vector<Use> waiting;
@@ -84,7 +84,7 @@ class JobViews {
     std::shared_ptr<Question> open;
   };
 
-  void Take(const Access& viewer, const Place& place, const std::shared_ptr<Question>& question,
+  void Take(const Access& viewer, const ViewKey& place, const std::shared_ptr<Question>& question,
             const absl::Status& status, ReplyMessage message);
   // Drops views that are old or, the oldest first, too many.
   void DropOld() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -93,7 +93,7 @@ class JobViews {
   const std::function<absl::Time()> clock_;
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   std::mutex mutex_;
-  std::map<Place, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  std::map<ViewKey, Entry> entries_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace farandole

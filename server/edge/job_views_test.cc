@@ -33,7 +33,7 @@ class JobViewsTest : public ::testing::Test {
     JobLoopOptions options;
     options.random_bytes = [](size_t bytes) { return std::string(bytes, 's'); };
     loops_ = std::make_unique<JobLoops>(
-        1, options, JobLoopSurroundings{store_.get(), &outputs_, &metrics_, &jobs_, &tenants_, &gate_});
+        1, options, JobLoopDependencies{store_.get(), &outputs_, &metrics_, &jobs_, &tenants_, &gate_});
     router_ = std::make_unique<CallRouter>(&tenants_, nullptr, loops_.get(), &outputs_, &metrics_, nullptr);
     views_ = std::make_unique<JobViews>(router_.get(), [this] { return now_; });
     v1::JoinRequest join;

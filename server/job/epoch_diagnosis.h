@@ -50,7 +50,7 @@ class EpochDiagnosis {
   const Negotiation* const negotiation_;
   const std::shared_ptr<MemoryBudget> budget_;
   MeasuredHistory* const history_;
-  Surroundings around_;
+  EpochFacts around_;
   std::vector<std::string> host_names_;
   // From the first measurement on.
   std::unique_ptr<Measurements> measurements_;

@@ -22,9 +22,9 @@ constexpr size_t kMostLines = 200;
 
 }  // namespace
 
-JobLoop::JobLoop(JobLoopOptions options, JobLoopSurroundings surroundings)
+JobLoop::JobLoop(JobLoopOptions options, JobLoopDependencies dependencies)
     : options_(std::move(options)),
-      surroundings_(surroundings),
+      dependencies_(dependencies),
       mailbox_(options_.mailbox_capacity),
       lines_(kMostLines, "jobs",
              [](const std::string& name, const std::string& sentence) {
@@ -41,7 +41,7 @@ void JobLoop::Stop() {
 
 absl::Status JobLoop::Push(const JobKey& key, Event event, ByteCharge charge, bool of_cluster) {
   absl::Status status = mailbox_.Push(key, std::move(event), std::move(charge), of_cluster);
-  if (status.code() == absl::StatusCode::kResourceExhausted) surroundings_.metrics->CountMailboxRefusal();
+  if (status.code() == absl::StatusCode::kResourceExhausted) dependencies_.metrics->CountMailboxRefusal();
   return status;
 }
 
@@ -119,7 +119,7 @@ JobLoop::OwnedJob* JobLoop::JobFor(const Mailbox::Letter& letter) {
   const auto found = jobs_.find(letter.job);
   if (found != jobs_.end()) return found->second.get();
   absl::Status status;
-  if (!surroundings_.directory->Knows(letter.job)) {
+  if (!dependencies_.directory->Knows(letter.job)) {
     status = absl::NotFoundError(absl::StrCat("tenant ", letter.job.tenant, " has no job ", letter.job.job));
     // Only a worker that joins, and its launcher, make a job; nothing else, and nobody who is refused, may leave a
     // trace in the store.
@@ -129,8 +129,8 @@ JobLoop::OwnedJob* JobLoop::JobFor(const Mailbox::Letter& letter) {
     if (status.ok()) status = AdmitByQuota(letter.job, letter.event);
     // A claim was counted in the queue.
     if (status.ok() && join != nullptr) {
-      status = surroundings_.gate->TakePace(letter.job.tenant, /*is_new=*/true);
-      if (!status.ok()) surroundings_.directory->Release(letter.job);
+      status = dependencies_.gate->TakePace(letter.job.tenant, /*is_new=*/true);
+      if (!status.ok()) dependencies_.directory->Release(letter.job);
     }
   }
   const bool is_paid = !letter.of_cluster && IsPaidFor(letter.job);
@@ -151,14 +151,14 @@ JobLoop::OwnedJob* JobLoop::Open(const JobKey& key, bool is_paid) {
 
 bool JobLoop::IsPaidFor(const JobKey& key) const {
   // Of a job that goes on, deadlines have to run.
-  return surroundings_.bytes != nullptr && surroundings_.directory->HasEnded(key);
+  return dependencies_.bytes != nullptr && dependencies_.directory->HasEnded(key);
 }
 
 absl::Status JobLoop::AdmitRead(const JobKey& key, absl::Duration may_owe) const {
-  if (surroundings_.bytes->ReadsOf(key.tenant)->Wait(SteadyNow()) <= may_owe) return absl::OkStatus();
+  if (dependencies_.bytes->ReadsOf(key.tenant)->Wait(SteadyNow()) <= may_owe) return absl::OkStatus();
   return WithRetryDelay(
       absl::ResourceExhaustedError(absl::StrCat(
-          "tenant ", key.tenant, " has more than ", static_cast<double>(surroundings_.bytes->tenant_rate()) / (1 << 20),
+          "tenant ", key.tenant, " has more than ", static_cast<double>(dependencies_.bytes->tenant_rate()) / (1 << 20),
           " MiB of ended jobs read in a second (--tenant-mib-per-s), so job ", key.job,
           ", which is not in memory, is not read; retry in ", absl::FormatDuration(kRetryWhenFull))),
       kRetryWhenFull);
@@ -171,11 +171,11 @@ void JobLoop::Read(const JobKey& key, OwnedJob* owned, bool is_paid) {
   SetIdle(key, owned, false);
   timers_.erase({owned->timer, key});
   owned->timer = absl::InfiniteFuture();
-  AcquireJobRows(surroundings_.store, key, [this, key, life, is_paid](absl::StatusOr<AcquiredRows> rows) {
+  AcquireJobRows(dependencies_.store, key, [this, key, life, is_paid](absl::StatusOr<AcquiredRows> rows) {
     mailbox_.Post([this, key, life, is_paid, rows = std::move(rows)]() mutable {
       const absl::Time start = SteadyNow();
       if (is_paid && rows.ok())
-        surroundings_.bytes->ReadsOf(key.tenant)->Take(static_cast<int64_t>(BytesOf(rows->rows)), start);
+        dependencies_.bytes->ReadsOf(key.tenant)->Take(static_cast<int64_t>(BytesOf(rows->rows)), start);
       // They go with it, before others come.
       OnRows(key, life, std::move(rows));
       if (is_paid) EndRead(key.tenant);
@@ -217,7 +217,7 @@ void JobLoop::StartPurge(const JobKey& key, uint64_t life, const AcquiredRows& r
   for (size_t i = 0; i < batches.size(); ++i) {
     const bool is_last = i + 1 == batches.size();
     // If one fails, so do those behind it.
-    surroundings_.store->Commit(key.Text(), rows.owner_revision, std::move(batches[i]),
+    dependencies_.store->Commit(key.Text(), rows.owner_revision, std::move(batches[i]),
                                 [this, key, life, is_last](const absl::Status& status) {
                                   if (is_last)
                                     mailbox_.Post([this, key, life, status] { OnPurged(key, life, status); });
@@ -256,8 +256,8 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
   }
   owned->runner =
       std::make_unique<JobRunner>(key, std::move(*job), rows->owner_revision,
-                                  JobRunner::Surroundings{surroundings_.store, surroundings_.output_receiver,
-                                                          surroundings_.metrics, AccountOf(key), &lines_},
+                                  JobRunner::Dependencies{dependencies_.store, dependencies_.output_receiver,
+                                                          dependencies_.metrics, AccountOf(key), &lines_},
                                   [this, key, life](uint64_t number, absl::Status status) {
                                     mailbox_.Post([this, key, life, number, status = std::move(status)] {
                                       OnCommitted(key, life, number, status);
@@ -271,13 +271,13 @@ void JobLoop::OnRows(const JobKey& key, uint64_t life, absl::StatusOr<AcquiredRo
 }
 
 std::shared_ptr<ByteAccount> JobLoop::AccountOf(const JobKey& key) const {
-  return surroundings_.bytes == nullptr ? nullptr : surroundings_.bytes->Job(key.tenant, key.job);
+  return dependencies_.bytes == nullptr ? nullptr : dependencies_.bytes->Job(key.tenant, key.job);
 }
 
 absl::StatusOr<std::unique_ptr<Job>> JobLoop::MakeJob(const JobKey& key, const AcquiredRows& rows,
                                                       absl::Time now) const {
   JobOptions options = options_.job;
-  options.max_workers = std::min(options.max_workers, surroundings_.tenants->QuotaOf(key.tenant).MostOfJob());
+  options.max_workers = std::min(options.max_workers, dependencies_.tenants->QuotaOf(key.tenant).MostOfJob());
   if (const std::shared_ptr<ByteAccount> account = AccountOf(key); account != nullptr) {
     options.bytes = account;
     options.measurements = std::make_shared<MemoryBudget>(options.measurements, account, ByteKind::kMeasurements);
@@ -328,16 +328,16 @@ void JobLoop::Advance(const JobKey& key, OwnedJob* owned) {
 
 bool JobLoop::Settle(const JobKey& key, OwnedJob* owned) {
   if (owned->runner->IsGone()) {
-    surroundings_.metrics->ReleaseJob(key);
-    surroundings_.directory->Forget(key);
+    dependencies_.metrics->ReleaseJob(key);
+    dependencies_.directory->Forget(key);
     owned->is_purge = true;
     Read(key, owned);
     return true;
   }
   const v1::JobSummary summary = owned->runner->Summary();
-  if (!IsActive(summary.state())) surroundings_.metrics->ReleaseJob(key);
+  if (!IsActive(summary.state())) dependencies_.metrics->ReleaseJob(key);
   // A launch that has claimed a job keeps the room that it was given for it.
-  surroundings_.directory->Update(key, summary, owned->runner->IsClaimed());
+  dependencies_.directory->Update(key, summary, owned->runner->IsClaimed());
   SetTimer(key, owned);
   return false;
 }
@@ -352,7 +352,7 @@ void JobLoop::Feed(const JobKey& key, OwnedJob* owned, const Event& event) {
 
 absl::Status JobLoop::CheckParent(const JobKey& key, const JoinRequested& event) const {
   if (event.part_of.empty()) return absl::OkStatus();
-  const std::optional<v1::JobSummary> parent = surroundings_.directory->Find({key.tenant, event.part_of});
+  const std::optional<v1::JobSummary> parent = dependencies_.directory->Find({key.tenant, event.part_of});
   if (!parent.has_value() || parent->launched_unix_ms() <= event.launch.since_unix_ms()) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("the worker's credential is of an earlier run of job ", event.part_of,
                                                   " than the last: it forms no job ", key.job));
@@ -360,14 +360,14 @@ absl::Status JobLoop::CheckParent(const JobKey& key, const JoinRequested& event)
 
 absl::Status JobLoop::AdmitByQuota(const JobKey& key, const Event& event) {
   if (const auto* claim = std::get_if<JobClaimed>(&event))
-    return surroundings_.gate->Admit(key, claim->request.most_workers());
+    return dependencies_.gate->Admit(key, claim->request.most_workers());
   if (std::holds_alternative<BeginCheckpointRequested>(event))
-    return surroundings_.tenants->CheckStore(key.tenant, absl::StrCat("a checkpoint of job ", key.job));
+    return dependencies_.tenants->CheckStore(key.tenant, absl::StrCat("a checkpoint of job ", key.job));
   const auto* join = std::get_if<JoinRequested>(&event);
   if (join == nullptr) return absl::OkStatus();
   if (absl::Status status = CheckParent(key, *join); !status.ok()) return status;
   const v1::JoinRequest& request = join->request;
-  return surroundings_.gate->Admit(key, request.has_elastic() ? request.elastic().max_size() : request.wanted_size());
+  return dependencies_.gate->Admit(key, request.has_elastic() ? request.elastic().max_size() : request.wanted_size());
 }
 
 void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
@@ -379,8 +379,8 @@ void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
   const absl::Status told = EndOfDroppedJob(key, status);
   if (lines_.Admit(key.tenant, SteadyNow()))
     spdlog::default_logger_raw()->clone(key.Text())->error("dropped from memory: {}", std::string(status.message()));
-  surroundings_.metrics->CountStoreError();
-  surroundings_.directory->Release(key);
+  dependencies_.metrics->CountStoreError();
+  dependencies_.directory->Release(key);
   if (owned->runner != nullptr) owned->runner->Abandon(told);
   size_t refused = 0;
   for (const WaitingEvent& one : owned->waiting) {
@@ -392,7 +392,7 @@ void JobLoop::Drop(const JobKey& key, const absl::Status& status) {
 }
 
 absl::Status JobLoop::AdmitIdle(const JobKey& key, OwnedJob* owned) {
-  if (surroundings_.bytes == nullptr || !owned->runner->IsIdle()) return absl::OkStatus();
+  if (dependencies_.bytes == nullptr || !owned->runner->IsIdle()) return absl::OkStatus();
   owned->idle_charge = ByteCharge(AccountOf(key), ByteKind::kReports);
   while (!HasRoomForIdle(key) && DropLongestIdle(key.tenant, key)) continue;
   const int64_t bytes = owned->runner->SpaceUsed();
@@ -423,8 +423,8 @@ void JobLoop::SetIdle(const JobKey& key, OwnedJob* owned, bool is_idle) {
 }
 
 bool JobLoop::HasRoomForIdle(const JobKey& key) const {
-  if (surroundings_.bytes == nullptr) return true;
-  const std::shared_ptr<ByteAccount> tenant = surroundings_.bytes->Tenant(key.tenant);
+  if (dependencies_.bytes == nullptr) return true;
+  const std::shared_ptr<ByteAccount> tenant = dependencies_.bytes->Tenant(key.tenant);
   const auto is_full = [&tenant](BytePool pool) {
     return tenant->held(pool) > ShareOf(ByteClass::kObserver, tenant->limit(pool)) || tenant->IsOver(pool);
   };
@@ -494,7 +494,7 @@ void JobLoop::FireTimers(absl::Time now) {
 
 void JobLoop::Refuse(const Event& event, const absl::Status& status) {
   if (std::optional<Output> refusal = Refusal(event, status))
-    surroundings_.output_receiver->Deliver(*std::move(refusal));
+    dependencies_.output_receiver->Deliver(*std::move(refusal));
 }
 
 }  // namespace farandole

@@ -38,8 +38,8 @@
 
 namespace farandole {
 
-// The surroundings of a loop; all of it outlives the loop.
-struct JobLoopSurroundings {
+// The dependencies of a loop; all of it outlives the loop.
+struct JobLoopDependencies {
   Store* store = nullptr;
   OutputReceiver* output_receiver = nullptr;
   Metrics* metrics = nullptr;
@@ -70,7 +70,7 @@ inline constexpr size_t kMostIdle = 256;
 // job is read from the store when an event for it comes, and dropped when it is idle. Owned by JobLoops.
 class JobLoop {
  public:
-  JobLoop(JobLoopOptions options, JobLoopSurroundings surroundings);
+  JobLoop(JobLoopOptions options, JobLoopDependencies dependencies);
   // Stops it.
   ~JobLoop();
 
@@ -176,7 +176,7 @@ class JobLoop {
   void KeepMeasurements();
 
   const JobLoopOptions options_;
-  const JobLoopSurroundings surroundings_;
+  const JobLoopDependencies dependencies_;
   Mailbox mailbox_;
 
   // The thread's own.

@@ -173,7 +173,7 @@ class JobLoopTest : public ::testing::Test {
     options.job.reattach_window = absl::Minutes(10);
     options.idle_linger = idle_linger_;
     options.random_bytes = [](size_t count) { return std::string(count, 'r'); };
-    return std::make_unique<JobLoop>(std::move(options), JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_,
+    return std::make_unique<JobLoop>(std::move(options), JobLoopDependencies{&store_, &outputs_, &metrics_, &directory_,
                                                                              &tenants_, &gate_, &bytes_});
   }
 

@@ -420,7 +420,7 @@ TEST_F(JobLoopTest, ARowThatCannotBeReadIsSaidAndTheJobIsNotMadeAnew) {
 TEST_F(JobLoopTest, SeveralLoopsShareTheJobs) {
   JobLoopOptions options;
   options.random_bytes = [](size_t count) { return std::string(count, 'r'); };
-  JobLoops loops(3, options, JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_, &tenants_, &gate_});
+  JobLoops loops(3, options, JobLoopDependencies{&store_, &outputs_, &metrics_, &directory_, &tenants_, &gate_});
   constexpr CallId kJobs = 20;
   for (CallId call = 1; call <= kJobs; ++call) {
     ASSERT_TRUE(loops.Push({"default", absl::StrCat("job", call)}, JoinOf(call, 0, 1)).ok());
@@ -460,7 +460,7 @@ TEST_F(JobLoopTest, EndedJobsThatAreLookedAtAreChargedAndTheOneThatIsIdleForLong
   JobLoopOptions options;
   options.random_bytes = [](size_t count) { return std::string(count, 'r'); };
   loop = std::make_unique<JobLoop>(
-      options, JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_, &tenants_, &gate_, &small});
+      options, JobLoopDependencies{&store_, &outputs_, &metrics_, &directory_, &tenants_, &gate_, &small});
   for (int number = 0; number < kJobs; ++number) {
     ASSERT_TRUE(loop->Push(key_of(number), FindCheckpointRequested{3, {}}).ok());
     EXPECT_EQ(outputs_.NextReply().status.code(), absl::StatusCode::kNotFound) << "it has none";

@@ -7,9 +7,9 @@
 
 namespace farandole {
 
-JobLoops::JobLoops(size_t count, const JobLoopOptions& options, const JobLoopSurroundings& surroundings) {
+JobLoops::JobLoops(size_t count, const JobLoopOptions& options, const JobLoopDependencies& dependencies) {
   loops_.reserve(count);
-  for (size_t i = 0; i < count; ++i) loops_.push_back(std::make_unique<JobLoop>(options, surroundings));
+  for (size_t i = 0; i < count; ++i) loops_.push_back(std::make_unique<JobLoop>(options, dependencies));
 }
 
 JobLoop& JobLoops::LoopOf(const JobKey& key) { return *loops_[absl::Hash<JobKey>()(key) % loops_.size()]; }

@@ -18,7 +18,7 @@ namespace farandole {
 class JobLoops {
  public:
   // `count` >= 1.
-  JobLoops(size_t count, const JobLoopOptions& options, const JobLoopSurroundings& surroundings);
+  JobLoops(size_t count, const JobLoopOptions& options, const JobLoopDependencies& dependencies);
 
   // As JobLoop::Push.
   absl::Status Push(const JobKey& key, Event event, ByteCharge charge = {}, bool of_cluster = false) {

@@ -34,13 +34,13 @@ void Log(const std::string& job, const LogLine& line) {
 
 }  // namespace
 
-JobRunner::JobRunner(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revision, Surroundings surroundings,
+JobRunner::JobRunner(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revision, Dependencies dependencies,
                      std::function<void(uint64_t, absl::Status)> committed)
     : key_(std::move(key)),
       owner_(key_.Text()),
       job_(std::move(job)),
       owner_revision_(owner_revision),
-      surroundings_(std::move(surroundings)),
+      dependencies_(std::move(dependencies)),
       committed_(std::move(committed)),
       formed_epoch_(job_->Summary().epoch()),
       ended_epoch_(formed_epoch_ == 0 ? 0 : formed_epoch_ - 1) {}
@@ -50,7 +50,7 @@ void JobRunner::Take(const Event& event, absl::Time now) {
   job_->DeferLogged(unfinished_bytes_ > 0);
   const absl::Time before = SteadyNow();
   Actions actions = job_->Step(event, now, WallAhead());
-  surroundings_.metrics->ObserveStep(SteadyNow() - before);
+  dependencies_.metrics->ObserveStep(SteadyNow() - before);
   // In every outcome, an ended stream is released after all earlier decisions.
   if (const auto* closed = std::get_if<StreamClosed>(&event)) {
     actions.outputs.emplace_back(CloseStream{closed->stream, absl::CancelledError(closed->evidence)});
@@ -70,7 +70,7 @@ void JobRunner::Keep() {
   if (batch.empty()) return;
   is_keeping_ = true;
   batch.is_patient = true;
-  surroundings_.store->Commit(owner_, owner_revision_, std::move(batch), [committed = committed_](absl::Status status) {
+  dependencies_.store->Commit(owner_, owner_revision_, std::move(batch), [committed = committed_](absl::Status status) {
     committed(kMeasured, std::move(status));
   });
 }
@@ -84,7 +84,7 @@ bool JobRunner::Admit(const Event& event) {
           return true;
         } else if constexpr (std::is_same_v<T, MessageReceived>) {
           if (!streams_.contains(one.stream)) return false;
-          surroundings_.metrics->CountReceived(key_, one.message);
+          dependencies_.metrics->CountReceived(key_, one.message);
           return true;
         } else if constexpr (std::is_same_v<T, StreamClosed>) {
           return streams_.contains(one.stream);
@@ -119,13 +119,13 @@ void JobRunner::CarryOut(Actions actions, bool is_look) {
   const size_t bytes = BytesOf(actions.persist);
   unfinished_.push_back({number, SteadyNow(), is_durable, bytes, {}, std::move(actions.outputs)});
   unfinished_bytes_ += bytes;
-  if (surroundings_.bytes != nullptr && bytes > 0)
-    unfinished_.back().charge = surroundings_.bytes->Add(ByteKind::kCommits, static_cast<int64_t>(bytes));
+  if (dependencies_.bytes != nullptr && bytes > 0)
+    unfinished_.back().charge = dependencies_.bytes->Add(ByteKind::kCommits, static_cast<int64_t>(bytes));
   if (is_durable) return;
   actions.persist.is_patient = true;
-  surroundings_.store->Commit(
+  dependencies_.store->Commit(
       owner_, owner_revision_, std::move(actions.persist),
-      [number, committed = committed_, metrics = surroundings_.metrics, called = SteadyNow()](absl::Status status) {
+      [number, committed = committed_, metrics = dependencies_.metrics, called = SteadyNow()](absl::Status status) {
         metrics->ObserveCommit(SteadyNow() - called);
         committed(number, std::move(status));
       });
@@ -152,9 +152,9 @@ void JobRunner::Account(const std::vector<Output>& outputs) {
 }
 
 void JobRunner::Charge(bool wait, std::vector<Output>* outputs) const {
-  if (surroundings_.bytes == nullptr) return;
+  if (dependencies_.bytes == nullptr) return;
   const auto charge = [this](int64_t bytes) {
-    return std::make_shared<const ByteCharge>(surroundings_.bytes->Add(ByteKind::kOutgoing, bytes));
+    return std::make_shared<const ByteCharge>(dependencies_.bytes->Add(ByteKind::kOutgoing, bytes));
   };
   const Send* last = nullptr;
   for (Output& output : *outputs) {
@@ -170,16 +170,16 @@ void JobRunner::Charge(bool wait, std::vector<Output>* outputs) const {
 void JobRunner::CountEpochs(const v1::CoordinatorMessage& message, std::string* stall) {
   if (message.has_epoch_formed() && message.epoch_formed().number() > formed_epoch_) {
     formed_epoch_ = message.epoch_formed().number();
-    surroundings_.metrics->CountEpochFormed();
+    dependencies_.metrics->CountEpochFormed();
   }
   if (message.has_epoch_ended() && message.epoch_ended().epoch() > ended_epoch_) {
     ended_epoch_ = message.epoch_ended().epoch();
-    surroundings_.metrics->CountEpochEnded();
-    if (!message.epoch_ended().job_ended()) surroundings_.metrics->CountReset();
+    dependencies_.metrics->CountEpochEnded();
+    if (!message.epoch_ended().job_ended()) dependencies_.metrics->CountReset();
   }
   if (message.has_stall_notice() && message.stall_notice().sentence() != *stall) {
     *stall = message.stall_notice().sentence();
-    surroundings_.metrics->CountStallNotice();
+    dependencies_.metrics->CountStallNotice();
   }
 }
 
@@ -207,11 +207,11 @@ void JobRunner::DeliverDurable() {
 
 void JobRunner::Deliver(Output output) {
   if (const auto* line = std::get_if<LogLine>(&output)) {
-    if (surroundings_.lines == nullptr || surroundings_.lines->Admit(key_.tenant, SteadyNow())) Log(owner_, *line);
+    if (dependencies_.lines == nullptr || dependencies_.lines->Admit(key_.tenant, SteadyNow())) Log(owner_, *line);
     return;
   }
-  if (const auto* send = std::get_if<Send>(&output)) surroundings_.metrics->CountSent(key_, *send->message);
-  surroundings_.output_receiver->Deliver(std::move(output));
+  if (const auto* send = std::get_if<Send>(&output)) dependencies_.metrics->CountSent(key_, *send->message);
+  dependencies_.output_receiver->Deliver(std::move(output));
 }
 
 void JobRunner::Abandon(const absl::Status& status) {
@@ -223,8 +223,8 @@ void JobRunner::Abandon(const absl::Status& status) {
   }
   unfinished_.clear();
   unfinished_bytes_ = 0;
-  for (const StreamId stream : streams_) surroundings_.output_receiver->Deliver(CloseStream{stream, status});
-  for (const CallId call : calls_) surroundings_.output_receiver->Deliver(Reply{call, status, {}});
+  for (const StreamId stream : streams_) dependencies_.output_receiver->Deliver(CloseStream{stream, status});
+  for (const CallId call : calls_) dependencies_.output_receiver->Deliver(Reply{call, status, {}});
   streams_.clear();
   calls_.clear();
 }

@@ -35,8 +35,8 @@ inline constexpr size_t kMaxUnfinishedBytes = 2 << 20;
 // Owned by the job's loop and used on that loop's thread only.
 class JobRunner {
  public:
-  // The surroundings of a runner; all of it outlives the runner.
-  struct Surroundings {
+  // The dependencies of a runner; all of it outlives the runner.
+  struct Dependencies {
     Store* store = nullptr;
     OutputReceiver* output_receiver = nullptr;
     Metrics* metrics = nullptr;
@@ -47,7 +47,7 @@ class JobRunner {
   };
 
   // `committed(number, status)` is called on the store's thread for each commit; it has to bring both to OnCommitted.
-  JobRunner(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revision, Surroundings surroundings,
+  JobRunner(JobKey key, std::unique_ptr<Job> job, uint64_t owner_revision, Dependencies dependencies,
             std::function<void(uint64_t, absl::Status)> committed);
 
   // Steps the job, unless the event is of a stream that the job does not have (any more). Only while CanTake().
@@ -109,7 +109,7 @@ class JobRunner {
   const std::string owner_;
   const std::unique_ptr<Job> job_;
   const uint64_t owner_revision_;
-  const Surroundings surroundings_;
+  const Dependencies dependencies_;
   const std::function<void(uint64_t, absl::Status)> committed_;
 
   std::deque<UnfinishedStep> unfinished_;

@@ -52,7 +52,7 @@ class LookPriceTest : public JobLoopTest {
     options.random_bytes = [](size_t count) { return std::string(count, 'r'); };
     loop_ = nullptr;
     loop_ = std::make_unique<JobLoop>(
-        options, JobLoopSurroundings{&store_, &outputs_, &metrics_, &directory_, &tenants_, &gate_, small_.get()});
+        options, JobLoopDependencies{&store_, &outputs_, &metrics_, &directory_, &tenants_, &gate_, small_.get()});
   }
 
   static JobKey Numbered(uint32_t number) { return {kJob.tenant, absl::StrCat("job", number)}; }

@@ -63,10 +63,10 @@ v1::CreateJobRequest ToRequest(const v1::QueuedRecord& record) {
 
 }  // namespace
 
-LaunchQueue::LaunchQueue(Surroundings surroundings, Options options)
-    : surroundings_(std::move(surroundings)),
+LaunchQueue::LaunchQueue(Dependencies dependencies, Options options)
+    : dependencies_(std::move(dependencies)),
       options_(options),
-      rows_(surroundings_.store, [this] { alarm_.Wake(); }),
+      rows_(dependencies_.store, [this] { alarm_.Wake(); }),
       lines_(kMostLines, "launches", &LogOf),
       // Another life of the coordinator has given other numbers.
       last_serial_(static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()))) {}
@@ -82,18 +82,18 @@ absl::Status LaunchQueue::Load() {
     const JobKey key{record.tenant(), record.job()};
     last_ticket_ = std::max(last_ticket_, record.ticket());
     // It has started, and the row could not be deleted.
-    if (surroundings_.registry->HasRoom(key)) {
+    if (dependencies_.registry->HasRoom(key)) {
       rows_.Delete(key);
       continue;
     }
     Entry& entry = entries_[key];
     entry.record = record;
     entry.heard_at = now;
-    surroundings_.gate->Put(ToEntry(key, record));
+    dependencies_.gate->Put(ToEntry(key, record));
   }
   if (!entries_.empty()) {
     settles_until_ = starts_from_[""] = now + options_.settling;
-    surroundings_.gate->SetSettling(true);
+    dependencies_.gate->SetSettling(true);
   }
   is_changed_ = true;
   TellPlaces();
@@ -186,7 +186,7 @@ void LaunchQueue::Launch(const JobKey& key, v1::CreateJobRequest request, Finish
 void LaunchQueue::LaunchNew(const JobKey& key, const v1::CreateJobRequest& request, Waiter waiter, Calls* calls) {
   if (const absl::Status* ended = ended_.Find(key, request.launch()); ended != nullptr && !request.release())
     return AnswerLater(std::move(waiter.finish), *ended, {}, calls);
-  if (surroundings_.registry->HasRoom(key)) {
+  if (dependencies_.registry->HasRoom(key)) {
     calls->push_back(Forward(key, request, std::move(waiter.finish), /*took_room=*/false));
     return;
   }
@@ -197,12 +197,12 @@ void LaunchQueue::LaunchNew(const JobKey& key, const v1::CreateJobRequest& reque
   }
   // A launch that has had its job before says since when.
   const bool is_fresh = request.launch().since_unix_ms() == 0;
-  if (absl::Status paced = surroundings_.gate->TakePace(key.tenant, is_fresh); !paced.ok())
+  if (absl::Status paced = dependencies_.gate->TakePace(key.tenant, is_fresh); !paced.ok())
     return AnswerLater(std::move(waiter.finish), paced, {}, calls);
   absl::Status status =
-      is_fresh && settles_until_ != absl::InfinitePast() && surroundings_.gate->CountOf(key.tenant) > 0
+      is_fresh && settles_until_ != absl::InfinitePast() && dependencies_.gate->CountOf(key.tenant) > 0
           ? absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": launches that wait already start before it"))
-          : surroundings_.gate->Admit(key, request.most_workers(), /*is_on_its_way=*/true);
+          : dependencies_.gate->Admit(key, request.most_workers(), /*is_on_its_way=*/true);
   if (status.ok()) {
     calls->push_back(Forward(key, request, std::move(waiter.finish), /*took_room=*/true));
     return;
@@ -216,8 +216,8 @@ void LaunchQueue::LaunchNew(const JobKey& key, const v1::CreateJobRequest& reque
 }
 
 absl::Status LaunchQueue::CheckMayWait(const JobKey& key, const v1::CreateJobRequest& request) const {
-  if (absl::Status status = surroundings_.gate->CheckEver(key, request.most_workers()); !status.ok()) return status;
-  const size_t of_tenant = surroundings_.gate->CountOf(key.tenant);
+  if (absl::Status status = dependencies_.gate->CheckEver(key, request.most_workers()); !status.ok()) return status;
+  const size_t of_tenant = dependencies_.gate->CountOf(key.tenant);
   if (of_tenant >= kMaxQueuedOfTenant) {
     return absl::ResourceExhaustedError(absl::StrCat("job ", key.job, ": ", of_tenant, " launches of tenant ",
                                                      key.tenant, " wait already, at most ", kMaxQueuedOfTenant,
@@ -242,7 +242,7 @@ void LaunchQueue::Enqueue(const JobKey& key, const v1::CreateJobRequest& request
   record.set_ticket(++last_ticket_);
   entry.heard_at = SteadyNow();
   entry.waiters.push_back(std::move(waiter));
-  surroundings_.gate->Put(ToEntry(key, record));
+  dependencies_.gate->Put(ToEntry(key, record));
   rows_.Put(key, record);
   Log(key, absl::StrCat("a launch by ", Plain(request.launch().who(), kMostWho), " waits in the queue: ", why));
   is_changed_ = true;
@@ -288,9 +288,9 @@ void LaunchQueue::CallAgain(const JobKey& key, Entry* entry, const v1::CreateJob
 std::function<void()> LaunchQueue::Forward(const JobKey& key, const v1::CreateJobRequest& request, Finish finish,
                                            bool took_room) {
   return [this, key, request, finish = std::move(finish), took_room] {
-    surroundings_.claim(key, request, [this, key, finish, took_room](const absl::Status& status, ReplyMessage message) {
+    dependencies_.claim(key, request, [this, key, finish, took_room](const absl::Status& status, ReplyMessage message) {
       // Another launch that has the job has the room as well.
-      if (took_room && !status.ok() && !absl::IsAlreadyExists(status)) surroundings_.registry->Release(key);
+      if (took_room && !status.ok() && !absl::IsAlreadyExists(status)) dependencies_.registry->Release(key);
       finish(status, std::move(message));
     });
   };
@@ -300,27 +300,27 @@ void LaunchQueue::StartAll(Calls* calls) {
   const absl::Time now = SteadyNow();
   if (settles_until_ != absl::InfinitePast() && now >= settles_until_) {
     settles_until_ = absl::InfinitePast();
-    surroundings_.gate->SetSettling(false);
+    dependencies_.gate->SetSettling(false);
   }
   for (auto one = starts_from_.begin(); one != starts_from_.end();)
     one = one->second > now ? std::next(one) : starts_from_.erase(one);
   std::set<std::string> held;
   for (const auto& [tenant, from] : starts_from_) held.insert(tenant);
   if (is_paused_ || entries_.empty() || held.count("") > 0) return;
-  while (std::optional<Queue::Entry> next = surroundings_.gate->StartNext(held)) {
+  while (std::optional<Queue::Entry> next = dependencies_.gate->StartNext(held)) {
     const JobKey key = next->key;
     Entry& entry = entries_.at(key);
     is_changed_ = true;
-    const absl::Status standing = surroundings_.tenants->CheckLauncher(entry.record.launch().token_id());
+    const absl::Status standing = dependencies_.tenants->CheckLauncher(entry.record.launch().token_id());
     if (!standing.ok()) {
-      surroundings_.registry->Release(key);
+      dependencies_.registry->Release(key);
       Log(key, absl::StrCat("loses its place in the queue: ", std::string(standing.message())));
       Drop(key, standing, {}, calls);
       continue;
     }
     entry.is_starting = true;
     calls->emplace_back([this, key, request = ToRequest(entry.record)] {
-      surroundings_.claim(key, request, [this, key](const absl::Status& status, ReplyMessage message) {
+      dependencies_.claim(key, request, [this, key](const absl::Status& status, ReplyMessage message) {
         OnClaimed(key, status, message);
       });
     });
@@ -334,21 +334,21 @@ void LaunchQueue::OnClaimed(const JobKey& key, const absl::Status& status, const
     const auto found = entries_.find(key);
     if (found == entries_.end() || is_stopped_) {
       // It was given up meanwhile, and its job does not have it.
-      if (!status.ok() && !absl::IsAlreadyExists(status)) surroundings_.registry->Release(key);
+      if (!status.ok() && !absl::IsAlreadyExists(status)) dependencies_.registry->Release(key);
       return;
     }
     Entry& entry = found->second;
     // The store cannot write, or the job or its tenant has no room for the claim: it keeps its place.
     const bool is_of_tenant = absl::IsResourceExhausted(status);
     if (absl::IsUnavailable(status) || is_of_tenant) {
-      surroundings_.registry->Release(key);
+      dependencies_.registry->Release(key);
       entry.is_starting = false;
-      surroundings_.gate->Put(ToEntry(key, entry.record));
+      dependencies_.gate->Put(ToEntry(key, entry.record));
       starts_from_[is_of_tenant ? key.tenant : ""] = SteadyNow() + kBetweenTries;
       is_changed_ = true;
     } else {
       const absl::Duration waited = absl::Now() - absl::FromUnixMillis(entry.record.launch().since_unix_ms());
-      if (status.ok()) surroundings_.metrics->ObserveQueued(waited);
+      if (status.ok()) dependencies_.metrics->ObserveQueued(waited);
       Log(key, status.ok() ? absl::StrCat("starts after ", absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1))),
                                           " in the queue")
                            : absl::StrCat("cannot start: ", std::string(status.message())));
@@ -364,8 +364,8 @@ void LaunchQueue::Drop(const JobKey& key, const absl::Status& status, const Repl
   for (Waiter& waiter : found->second.waiters) AnswerLater(std::move(waiter.finish), status, message, calls);
   if (!status.ok()) ended_.Add(key, found->second.record.launch(), status, SteadyNow());
   entries_.erase(found);
-  surroundings_.gate->Remove(key);
-  surroundings_.registry->ShowQueued(key, std::nullopt);
+  dependencies_.gate->Remove(key);
+  dependencies_.registry->ShowQueued(key, std::nullopt);
   rows_.Delete(key);
   is_changed_ = true;
   alarm_.Wake();
@@ -396,7 +396,7 @@ void LaunchQueue::TellPlaces() {
   if (!is_changed_ && now < told_at_ + kBetweenLooks) return;
   is_changed_ = false;
   told_at_ = now;
-  for (const Queue::Place& place : surroundings_.gate->Places()) {
+  for (const Queue::Position& place : dependencies_.gate->Positions()) {
     const auto found = entries_.find(place.key);
     if (found == entries_.end()) continue;
     v1::QueuePlace& shown = found->second.place;
@@ -406,9 +406,9 @@ void LaunchQueue::TellPlaces() {
     shown.set_length(place.length);
     shown.set_reason(place.reason);
     shown.set_serial(++last_serial_);
-    surroundings_.registry->ShowQueued(place.key, farandole::ShowQueued(found->second.record, shown));
+    dependencies_.registry->ShowQueued(place.key, farandole::ShowQueued(found->second.record, shown));
   }
-  for (const Queue::Entry& noted : surroundings_.gate->TakeNoted()) {
+  for (const Queue::Entry& noted : dependencies_.gate->TakeNoted()) {
     const auto found = entries_.find(noted.key);
     if (found == entries_.end()) continue;
     const bool is_first = noted.first_since != absl::InfiniteFuture();
@@ -464,7 +464,7 @@ std::optional<Reply> LaunchQueue::Answer(const JobKey& key, const Event& event) 
     const auto found = entries_.find(key);
     if (found == entries_.end()) return std::nullopt;
     const Entry& entry = found->second;
-    const bool has_run = !entry.is_starting && surroundings_.registry->Knows(key);
+    const bool has_run = !entry.is_starting && dependencies_.registry->Knows(key);
     reply = AnswerQueued(entry.record, entry.place, has_run, event);
     const auto* abort = std::get_if<AbortRequested>(&event);
     if (abort != nullptr && reply->status.ok()) Cancel(key, entry, *abort, &calls);
@@ -491,7 +491,7 @@ void LaunchQueue::Cancel(const JobKey& key, const Entry& entry, const AbortReque
 void LaunchQueue::Overlay(const JobKey& key, ReplyMessage* message) const {
   auto* job = std::get_if<v1::GetJobResponse>(message);
   if (job == nullptr) return;
-  if (std::optional<v1::JobSummary> summary = surroundings_.registry->FindQueued(key); summary.has_value())
+  if (std::optional<v1::JobSummary> summary = dependencies_.registry->FindQueued(key); summary.has_value())
     *job->mutable_summary() = *std::move(summary);
 }
 

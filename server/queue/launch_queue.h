@@ -52,7 +52,7 @@ class LaunchQueue {
   using Finish = std::function<void(const absl::Status&, ReplyMessage)>;
   // Gives a launch to its job; `finish` is called once with the job's answer. Called with no lock held.
   using Claim = std::function<void(const JobKey&, const v1::CreateJobRequest&, Finish)>;
-  struct Surroundings {
+  struct Dependencies {
     Store* store = nullptr;
     const Tenants* tenants = nullptr;
     JobRegistry* registry = nullptr;
@@ -66,7 +66,7 @@ class LaunchQueue {
   };
 
   // All that is given outlives it.
-  LaunchQueue(Surroundings surroundings, Options options);
+  LaunchQueue(Dependencies dependencies, Options options);
   // Stops it.
   ~LaunchQueue();
 
@@ -137,7 +137,7 @@ class LaunchQueue {
   static ReplyMessage PlaceReply(const Entry& entry);
   static void Make(Calls calls);
 
-  const Surroundings surroundings_;
+  const Dependencies dependencies_;
   const Options options_;
   QueueRows rows_;
 

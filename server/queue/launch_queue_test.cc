@@ -85,13 +85,13 @@ class LaunchQueueTest : public ::testing::Test {
     registry_ = std::make_unique<JobRegistry>();
     registry_started_ = SteadyNow();
     gate_ = std::make_unique<QuotaGate>(&tenants_, registry_.get(), &SteadyNow);
-    LaunchQueue::Surroundings surroundings{&store_, &tenants_, registry_.get(), gate_.get(), &metrics_, {}};
-    surroundings.claim = [this](const JobKey& key, const v1::CreateJobRequest& request, LaunchQueue::Finish finish) {
+    LaunchQueue::Dependencies dependencies{&store_, &tenants_, registry_.get(), gate_.get(), &metrics_, {}};
+    dependencies.claim = [this](const JobKey& key, const v1::CreateJobRequest& request, LaunchQueue::Finish finish) {
       Claim(key, request, std::move(finish));
     };
     LaunchQueue::Options options;
     options.settling = settling_;
-    queue_ = std::make_unique<LaunchQueue>(std::move(surroundings), options);
+    queue_ = std::make_unique<LaunchQueue>(std::move(dependencies), options);
     registry_->SetRoomListener([this] { queue_->Look(); });
     ASSERT_TRUE(queue_->Load().ok());
   }

@@ -248,7 +248,7 @@ std::string Queue::Explain(const Entry& entry, const Verdict& verdict, const Poo
   return "";
 }
 
-std::vector<Queue::Place> Queue::Places(const Pool& pool, absl::Time now) const {
+std::vector<Queue::Position> Queue::Positions(const Pool& pool, absl::Time now) const {
   struct Waiting {
     std::vector<const Entry*> entries;
     size_t next = 0;
@@ -261,7 +261,7 @@ std::vector<Queue::Place> Queue::Places(const Pool& pool, absl::Time now) const 
   }
   // As if each of them had started in its turn.
   Pool later = pool;
-  std::vector<Place> places;
+  std::vector<Position> places;
   while (places.size() < length) {
     Waiting* best = nullptr;
     for (Waiting& line : lines) {

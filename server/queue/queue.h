@@ -67,7 +67,7 @@ class Queue {
     // Since when it has been the first of its tenant, of the clock of `now`; InfiniteFuture: it is not.
     absl::Time first_since = absl::InfiniteFuture();
   };
-  struct Place {
+  struct Position {
     JobKey key;
     // From 1, in the pool.
     uint32_t position = 0;
@@ -101,7 +101,7 @@ class Queue {
   // RESOURCE_EXHAUSTED: it could not start if nothing else ran.
   static absl::Status CheckEver(const Entry& entry, const Pool& pool);
   // All that wait in the pool, in the order in which they are to start.
-  std::vector<Place> Places(const Pool& pool, absl::Time now) const;
+  std::vector<Position> Positions(const Pool& pool, absl::Time now) const;
 
  private:
   // Within a tenant.

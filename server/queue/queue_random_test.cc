@@ -44,7 +44,7 @@ class QueueRandomTest : public ::testing::TestWithParam<uint32_t> {
     const std::vector<std::string> tenants = site_.queue().Tenants();
     if (tenants.empty()) return;
     const std::string& tenant = tenants[Draw(static_cast<uint32_t>(tenants.size()))];
-    const auto places = site_.queue().Places(site_.PoolOf(tenant), site_.now());
+    const auto places = site_.queue().Positions(site_.PoolOf(tenant), site_.now());
     const JobKey key = places[Draw(static_cast<uint32_t>(places.size()))].key;
     ASSERT_TRUE(site_.queue().Remove(key));
     ASSERT_EQ(site_.queue().Find(key), nullptr);
@@ -56,7 +56,7 @@ class QueueRandomTest : public ::testing::TestWithParam<uint32_t> {
     reserved_.clear();
     for (const std::string& tenant : site_.queue().Tenants()) {
       const Pool pool = site_.PoolOf(tenant);
-      for (const Queue::Place& place : site_.queue().Places(pool, site_.now())) {
+      for (const Queue::Position& place : site_.queue().Positions(pool, site_.now())) {
         const Queue::Entry& entry = *site_.queue().Find(place.key);
         const bool may_ever = Queue::CheckEver(entry, pool).ok();
         if (may_ever && entry.first_since + kReserveAfter <= site_.now()) reserved_.emplace(entry.key, entry);
@@ -90,7 +90,7 @@ class QueueRandomTest : public ::testing::TestWithParam<uint32_t> {
     for (const std::string& tenant : site_.queue().Tenants()) {
       const Pool pool = site_.PoolOf(tenant);
       EXPECT_FALSE(site_.queue().Next(pool, site_.now()).has_value());
-      const auto places = site_.queue().Places(pool, site_.now());
+      const auto places = site_.queue().Positions(pool, site_.now());
       for (size_t i = 0; i < places.size(); ++i) {
         EXPECT_EQ(places[i].position, i + 1);
         EXPECT_EQ(places[i].length, places.size());

@@ -20,12 +20,12 @@ class QueueTest : public ::testing::Test {
  protected:
   std::vector<std::string> Order(const std::string& tenant) {
     std::vector<std::string> order;
-    for (const Queue::Place& place : site_.queue().Places(site_.PoolOf(tenant), site_.now()))
+    for (const Queue::Position& place : site_.queue().Positions(site_.PoolOf(tenant), site_.now()))
       order.push_back(place.key.Text());
     return order;
   }
   std::string Reason(const std::string& key) {
-    for (const Queue::Place& place : site_.queue().Places(site_.PoolOf(key.substr(0, 1)), site_.now())) {
+    for (const Queue::Position& place : site_.queue().Positions(site_.PoolOf(key.substr(0, 1)), site_.now())) {
       if (place.key.Text() == key) return place.reason;
     }
     return "";

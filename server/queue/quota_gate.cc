@@ -133,12 +133,12 @@ std::vector<Queue::Entry> QuotaGate::TakeNoted() {
   return entries;
 }
 
-std::vector<Queue::Place> QuotaGate::Places() {
+std::vector<Queue::Position> QuotaGate::Positions() {
   const std::lock_guard<std::mutex> lock(mutex_);
   NoteFirst();
-  std::vector<Queue::Place> places;
+  std::vector<Queue::Position> places;
   for (const Pool& pool : PoolsThatWait()) {
-    for (Queue::Place& place : queue_.Places(pool, clock_())) places.push_back(std::move(place));
+    for (Queue::Position& place : queue_.Positions(pool, clock_())) places.push_back(std::move(place));
   }
   return places;
 }

@@ -52,7 +52,7 @@ class QuotaGate {
   // The entries that still wait and have another Entry::first_since than at the last call.
   std::vector<Queue::Entry> TakeNoted();
   // All that wait, by pool in the order in which they are to start.
-  std::vector<Queue::Place> Places();
+  std::vector<Queue::Position> Positions();
 
  private:
   Pool PoolOf(const std::string& tenant, const Usages& usages) const;

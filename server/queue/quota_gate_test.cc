@@ -72,7 +72,7 @@ TEST_F(QuotaGateTest, TheNextLaunchTakesItsRoomAsItLeavesTheQueue) {
   EXPECT_FALSE(gate_.StartNext().has_value());
   EXPECT_EQ(gate_.TakeNoted().front().key, (JobKey{"a", "x"}));
   EXPECT_TRUE(gate_.TakeNoted().empty());
-  EXPECT_EQ(gate_.Places().at(1).key, (JobKey{"a", "y"}));
+  EXPECT_EQ(gate_.Positions().at(1).key, (JobKey{"a", "y"}));
   End({"a", "now"});
   // A launch that comes now may not pass those that can start.
   EXPECT_THAT(std::string(gate_.Admit({"a", "new"}, 1).message()),

@@ -63,7 +63,7 @@ class Crowd {
     options.job.max_workers = ranks;
     options.mailbox_capacity = 1 << 20;
     loops_ = std::make_unique<JobLoops>(
-        1, options, JobLoopSurroundings{store_.get(), &outputs_, &metrics_, &jobs_, &tenants_, &gate_});
+        1, options, JobLoopDependencies{store_.get(), &outputs_, &metrics_, &jobs_, &tenants_, &gate_});
     router_ = std::make_unique<CallRouter>(&tenants_, nullptr, loops_.get(), &outputs_, &metrics_, nullptr);
     views_ = std::make_unique<JobViews>(router_.get(), [] { return absl::Now(); });
     events_ = std::make_unique<LiveEvents>(

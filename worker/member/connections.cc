@@ -97,9 +97,9 @@ absl::StatusOr<std::unique_ptr<Connections>> Connections::Open(const WorkerOptio
 
 absl::StatusOr<std::unique_ptr<Connections>> Connections::Alone() {
   std::unique_ptr<Connections> connections(new Connections(WorkerOptions()));
-  Meeting meeting;
-  meeting.hosts = Hosts::Apart(1);
-  if (absl::Status met = connections->Meet(std::move(meeting)); !met.ok()) return met;
+  EpochTerms terms;
+  terms.hosts = Hosts::Apart(1);
+  if (absl::Status met = connections->Connect(std::move(terms)); !met.ok()) return met;
   return connections;
 }
 
@@ -119,17 +119,17 @@ std::optional<bool> Connections::Encrypts(absl::Span<const std::string> endpoint
   return std::nullopt;
 }
 
-absl::Status Connections::Meet(Meeting meeting) {
-  rank_ = meeting.rank;
-  hosts_ = meeting.hosts;
-  epoch_ = meeting.epoch;
-  secret_ = meeting.secret;
-  endpoints_ = meeting.endpoints;
-  bulk_hosts_ = meeting.hosts;
+absl::Status Connections::Connect(EpochTerms terms) {
+  rank_ = terms.rank;
+  hosts_ = terms.hosts;
+  epoch_ = terms.epoch;
+  secret_ = terms.secret;
+  endpoints_ = terms.endpoints;
+  bulk_hosts_ = terms.hosts;
   if (transport_option_ == "tcp" || transport_option_ == "gloo") bulk_hosts_ = Hosts::Apart(hosts_.size());
   if (port_ == nullptr && hosts_.count() > 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the transport is to be shm, but ", meeting.who[0], " and ", meeting.who[hosts_.Leader(1)],
+        absl::StrCat("the transport is to be shm, but ", terms.who[0], " and ", terms.who[hosts_.Leader(1)],
                      " do not share memory (hosts differ also where containers do not share their process and network "
                      "namespaces)"));
   }
@@ -139,32 +139,32 @@ absl::Status Connections::Meet(Meeting meeting) {
   const auto arrivals = std::make_shared<Arrivals>(peers.size());
   arrivals_ = arrivals;
   if (port_ != nullptr) {
-    std::vector<std::vector<std::string>> reached = meeting.endpoints;
+    std::vector<std::vector<std::string>> reached = terms.endpoints;
     for (std::vector<std::string>& endpoints : reached) {
       for (std::string& endpoint : endpoints) {
         if (encrypts_) endpoint = std::string(absl::StripPrefix(endpoint, kEncrypted));
       }
     }
-    port_->Enter({meeting.epoch, meeting.secret, encrypts_, rank_, std::move(reached), meeting.who});
+    port_->Enter({terms.epoch, terms.secret, encrypts_, rank_, std::move(reached), terms.who});
     for (size_t i = 0; i < peers.size(); ++i) {
-      port_->Connect(peers[i], PeerPort::Purpose::kRelay, meeting.deadline,
-                     [arrivals, i, peer = peers[i], on_lost = meeting.on_lost](absl::StatusOr<PeerSocket> made) {
+      port_->Connect(peers[i], PeerPort::Purpose::kRelay, terms.deadline,
+                     [arrivals, i, peer = peers[i], on_lost = terms.on_lost](absl::StatusOr<PeerSocket> made) {
                        if (!made.ok()) on_lost(peer, std::string(made.status().message()));
                        arrivals->Arrive(i, std::move(made));
                      });
     }
   }
-  if (absl::Status met = MeetHost(meeting); !met.ok()) return met;
-  MakePage(meeting);
+  if (absl::Status met = ConnectHost(terms); !met.ok()) return met;
+  MakePage(terms);
   if (port_ == nullptr) {
     transport_ = MakeShm();
     return absl::OkStatus();
   }
-  if (absl::Status arrived = arrivals->Await(meeting.give_up); !arrived.ok()) return arrived;
-  return MakeNetwork(meeting, *arrivals);
+  if (absl::Status arrived = arrivals->Await(terms.give_up); !arrived.ok()) return arrived;
+  return MakeNetwork(terms, *arrivals);
 }
 
-absl::Status Connections::MeetHost(const Meeting& meeting) {
+absl::Status Connections::ConnectHost(const EpochTerms& terms) {
   const int host = hosts_.HostOf(rank_);
   const int ranks = hosts_.RanksOn(host);
   const int leader = hosts_.Leader(host);
@@ -174,7 +174,7 @@ absl::Status Connections::MeetHost(const Meeting& meeting) {
   if (!memory.ok()) return memory.status();
   std::vector<int> all;
   for (int rank = leader; rank < leader + ranks; ++rank) all.push_back(rank);
-  memory = Share(all, *std::move(memory), bytes, meeting.deadline, meeting.give_up);
+  memory = Share(all, *std::move(memory), bytes, terms.deadline, terms.give_up);
   if (!memory.ok()) return memory.status();
   memory_ = *std::move(memory);
   return absl::OkStatus();
@@ -184,7 +184,7 @@ absl::StatusOr<std::unique_ptr<EpochMemory>> Connections::Share(absl::Span<const
                                                                 std::unique_ptr<EpochMemory> own, size_t bytes,
                                                                 absl::Time deadline,
                                                                 std::function<absl::Status()> give_up) {
-  const HostDoor::Meeting at_door = {secret_, epoch_, deadline, std::move(give_up)};
+  const HostDoor::Terms at_door = {secret_, epoch_, deadline, std::move(give_up)};
   const int leader = ranks.front();
   if (rank_ != leader) {
     const absl::StatusOr<int> fd = HostDoor::Enter(endpoints_[leader][0], at_door, rank_);
@@ -226,8 +226,8 @@ std::vector<int> Connections::LocalIndices(absl::Span<const int> ranks) const {
   return indices;
 }
 
-void Connections::MakePage(const Meeting& meeting) {
-  const int host = meeting.hosts.HostOf(rank_);
+void Connections::MakePage(const EpochTerms& terms) {
+  const int host = terms.hosts.HostOf(rank_);
   page_ =
       std::make_unique<EpochPage>(memory_->data(), hosts_.LocalIndex(rank_), hosts_.RanksOn(host), hosts_.Leader(host));
 }
@@ -240,7 +240,7 @@ std::unique_ptr<ShmTransport> Connections::MakeShm() {
                                         &arenas_);
 }
 
-absl::Status Connections::MakeNetwork(const Meeting& meeting, const Arrivals& arrivals) {
+absl::Status Connections::MakeNetwork(const EpochTerms& terms, const Arrivals& arrivals) {
   absl::StatusOr<std::unique_ptr<SocketSet>> sockets = SocketSet::Create(&port_->loop(), &page_->doorbell());
   if (!sockets.ok()) return sockets.status();
   sockets_ = *std::move(sockets);
@@ -254,10 +254,10 @@ absl::Status Connections::MakeNetwork(const Meeting& meeting, const Arrivals& ar
     if (socket.secrets.has_value()) stream = std::make_unique<EncryptedStream>(std::move(stream), *socket.secrets);
     links.push_back(std::make_unique<RelayLink>(peers[i], std::move(stream)));
   }
-  channel_ = std::make_unique<HostsChannel>(hosts_, rank_, page_.get(), sockets_.get(), std::move(links), meeting.who,
-                                            meeting.on_lost);
+  channel_ = std::make_unique<HostsChannel>(hosts_, rank_, page_.get(), sockets_.get(), std::move(links), terms.who,
+                                            terms.on_lost);
   transport_ = std::make_unique<HostsTransport>(bulk_hosts_, rank_, transport_option_ == "auto" ? MakeShm() : nullptr,
-                                                MakeRemote(), meeting.on_lost);
+                                                MakeRemote(), terms.on_lost);
   return absl::OkStatus();
 }
 

@@ -32,7 +32,7 @@ namespace farandole {
 
 // Connects one rank with its epoch's peers: the memory that its host's ranks share, sockets to other hosts, and on
 // top of them the engine's channel and transport. Made before the worker joins, as peers must be told where to find it.
-// Owned by its worker, and used by one thread until Meet has returned.
+// Owned by its worker, and used by one thread until Connect has returned.
 class Connections {
  public:
   // Opens this worker's doors. Fails as HostDoor::Open, PeerPort::Open and GlooLibrary::Load do.
@@ -46,7 +46,7 @@ class Connections {
   // Whether a member encrypts what it sends to other hosts, as its endpoints say; nothing if it has no address there.
   static std::optional<bool> Encrypts(absl::Span<const std::string> endpoints);
 
-  struct Meeting {
+  struct EpochTerms {
     int rank = 0;
     Hosts hosts;
     // By rank: who it is, for sentences, and its Member.endpoints, of which there are some.
@@ -58,15 +58,15 @@ class Connections {
     // Asked about every 100 ms; a status that is not OK ends the wait with it.
     std::function<absl::Status()> give_up;
     // The connection to a rank of another host is lost: called with the engine's role; or it could not be made: called
-    // on the port's thread, before Meet fails. `evidence` as in PeerLost.
+    // on the port's thread, before Connect fails. `evidence` as in PeerLost.
     std::function<void(int peer, const std::string& evidence)> on_lost;
   };
   // Connects with the peers, which encrypt if this rank does. Once.
   //   INVALID_ARGUMENT: the ranks are on several hosts, but the transport is to be shared memory; and what HostDoor,
   //   EpochMemory and PeerPort::Connect fail with
-  absl::Status Meet(Meeting meeting);
+  absl::Status Connect(EpochTerms terms);
 
-  // After Meet: whether the bulk data of these ranks, of which this is one, moves through memory that they share.
+  // After Connect: whether the bulk data of these ranks, of which this is one, moves through memory that they share.
   bool ShareMemory(absl::Span<const int> ranks) const;
   // By the ranks' index on their host.
   std::vector<int> LocalIndices(absl::Span<const int> ranks) const;
@@ -79,7 +79,7 @@ class Connections {
 
   ReadyChannel& channel();
   Transport& transport() { return *transport_; }
-  // Any thread, after Meet: what this rank has sent to each other host, all its connections to it together.
+  // Any thread, after Connect: what this rank has sent to each other host, all its connections to it together.
   std::vector<HostMeasures::Sending> Sending() const;
   // How ranks lie where bulk data is concerned: those on one of these hosts share memory.
   const Hosts& bulk_hosts() const { return bulk_hosts_; }
@@ -91,9 +91,9 @@ class Connections {
   class Arrivals;
 
   explicit Connections(const WorkerOptions& options);
-  absl::Status MeetHost(const Meeting& meeting);
-  void MakePage(const Meeting& meeting);
-  absl::Status MakeNetwork(const Meeting& meeting, const Arrivals& arrivals);
+  absl::Status ConnectHost(const EpochTerms& terms);
+  void MakePage(const EpochTerms& terms);
+  absl::Status MakeNetwork(const EpochTerms& terms, const Arrivals& arrivals);
   std::unique_ptr<ShmTransport> MakeShm();
   std::unique_ptr<Transport> MakeRemote();
 
@@ -114,8 +114,8 @@ class Connections {
   // In the order of their making; each uses those before it.
   std::unique_ptr<HostDoor> door_;
   std::unique_ptr<PeerPort> port_;
-  // Connections that have arrived for Meet. If Meet fails, they stay open until this object is destroyed, so that the
-  // waiting peers do not take this rank for dead. Shared with the port's callbacks.
+  // Connections that have arrived for Connect. If Connect fails, they stay open until this object is destroyed, so that
+  // the waiting peers do not take this rank for dead. Shared with the port's callbacks.
   std::shared_ptr<Arrivals> arrivals_;
   std::unique_ptr<EpochMemory> memory_;
   std::unique_ptr<EpochPage> page_;

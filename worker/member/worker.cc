@@ -207,25 +207,25 @@ absl::StatusOr<GpuCollectives*> Worker::gpus() {
 }
 
 absl::Status Worker::Meet(const v1::Epoch& epoch, const Interrupted& interrupted) {
-  Connections::Meeting meeting;
-  meeting.rank = rank_numbers_.rank;
-  meeting.hosts = hosts_;
-  meeting.who = who_;
+  Connections::EpochTerms terms;
+  terms.rank = rank_numbers_.rank;
+  terms.hosts = hosts_;
+  terms.who = who_;
   for (const v1::Member& member : epoch.members()) {
-    meeting.endpoints.emplace_back(member.endpoints().begin(), member.endpoints().end());
+    terms.endpoints.emplace_back(member.endpoints().begin(), member.endpoints().end());
   }
-  meeting.epoch = epoch.number();
-  meeting.secret = epoch.secret();
+  terms.epoch = epoch.number();
+  terms.secret = epoch.secret();
   if (hosts_.count() > 1) proving_key_ = HmacSha256(epoch.secret(), "farandole proofs 1");
-  meeting.deadline = SteadyNow() + (options_.is_elastic() ? kElasticMeetTimeout : kMeetTimeout);
-  meeting.give_up = [&] {
+  terms.deadline = SteadyNow() + (options_.is_elastic() ? kElasticMeetTimeout : kMeetTimeout);
+  terms.give_up = [&] {
     if (interrupted && interrupted()) return absl::AbortedError("connecting to the peers was interrupted");
     return link_->ended();
   };
-  meeting.on_lost = [this](int peer, const std::string& evidence) {
+  terms.on_lost = [this](int peer, const std::string& evidence) {
     link_->ReportLost(peer, evidence, absl::AbortedError(absl::StrCat(who_[peer], " was lost: ", evidence)));
   };
-  return connections_->Meet(std::move(meeting));
+  return connections_->Connect(std::move(terms));
 }
 
 void Worker::MakeEngine(int64_t next_handles, uint32_t max_slots) {

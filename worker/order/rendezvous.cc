@@ -36,7 +36,7 @@ struct alignas(64) Rendezvous::Cell {
   char payload[kInlineBytes];
 };
 
-struct Rendezvous::Seat {
+struct Rendezvous::RankState {
   Cell cells[2];
   alignas(64) std::atomic<uint32_t> is_closed;
 };
@@ -50,7 +50,7 @@ RendezvousRoom RendezvousRoom::For(int size) {
 }
 
 size_t Rendezvous::Bytes(int size, RendezvousRoom room) {
-  return static_cast<size_t>(size) * (sizeof(Seat) + room.BytesOfARank());
+  return static_cast<size_t>(size) * (sizeof(RankState) + room.BytesOfARank());
 }
 
 Rendezvous::Rendezvous(void* memory, int rank, std::vector<Doorbell*> bells, RendezvousRoom room)
@@ -59,17 +59,17 @@ Rendezvous::Rendezvous(void* memory, int rank, std::vector<Doorbell*> bells, Ren
       bells_(std::move(bells)),
       room_(room),
       round_(std::max(cell(rank, 0).round.load(), cell(rank, 1).round.load())),
-      has_closed_(seat(rank).is_closed.load() != 0) {
+      has_closed_(state(rank).is_closed.load() != 0) {
   static_assert(offsetof(Cell, payload) + kFirstLinePayload == 64);
   static_assert(sizeof(Cell) == 320, "a small contribution shares its cache line with what describes it");
 }
 
-Rendezvous::Seat& Rendezvous::seat(int rank) const { return reinterpret_cast<Seat*>(memory_)[rank]; }
+Rendezvous::RankState& Rendezvous::state(int rank) const { return reinterpret_cast<RankState*>(memory_)[rank]; }
 
-Rendezvous::Cell& Rendezvous::cell(int rank, uint64_t round) const { return seat(rank).cells[round % 2]; }
+Rendezvous::Cell& Rendezvous::cell(int rank, uint64_t round) const { return state(rank).cells[round % 2]; }
 
 char* Rendezvous::place(int rank, uint64_t round) const {
-  char* const places = memory_ + bells_.size() * sizeof(Seat) + static_cast<size_t>(rank) * room_.BytesOfARank();
+  char* const places = memory_ + bells_.size() * sizeof(RankState) + static_cast<size_t>(rank) * room_.BytesOfARank();
   return places + round % room_.places * room_.most_bytes;
 }
 
@@ -118,7 +118,7 @@ Rendezvous::Outcome Rendezvous::Look() const {
     if (rank == rank_) continue;
     const Cell& other = cell(rank, round);
     // Check this before the round: a rank that has closed answers no more rounds.
-    const bool is_closed = seat(rank).is_closed.load() != 0;
+    const bool is_closed = state(rank).is_closed.load() != 0;
     if (other.round.load() == round) {
       if (other.slot.load() != slot || other.signature.load() != signature) return Outcome::kDeclined;
     } else {
@@ -159,7 +159,7 @@ bool Rendezvous::IsAsked() const {
 
 void Rendezvous::Close() {
   if (has_closed_.exchange(true)) return;
-  seat(rank_).is_closed.store(1);
+  state(rank_).is_closed.store(1);
   for (int rank = 0; rank < size(); ++rank) {
     if (rank != rank_) bells_[rank]->Ring();
   }

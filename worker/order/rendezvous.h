@@ -81,8 +81,8 @@ class Rendezvous {
 
  private:
   struct Cell;
-  struct Seat;
-  Seat& seat(int rank) const;
+  struct RankState;
+  RankState& state(int rank) const;
   Cell& cell(int rank, uint64_t round) const;
   char* place(int rank, uint64_t round) const;
   void Answer(uint32_t slot, uint64_t signature);

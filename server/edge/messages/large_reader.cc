@@ -74,8 +74,8 @@ absl::Duration LargeReader::WaitOf(Kind kind, const Pace* pace, const Waiting& w
   return IsPaced(kind, pace, waiting) ? pace->Wait(now) : absl::ZeroDuration();
 }
 
-std::optional<LargeReader::Turn> LargeReader::NextTurn(absl::Time now, absl::Time* until) {
-  std::optional<Turn> next;
+std::optional<LargeReader::ChosenQueue> LargeReader::NextTurn(absl::Time now, absl::Time* until) {
+  std::optional<ChosenQueue> next;
   *until = absl::InfiniteFuture();
   auto line = lines_.upper_bound(last_turn_);
   for (size_t count = lines_.size(); count > 0 && !next.has_value(); --count, ++line) {
@@ -86,14 +86,14 @@ std::optional<LargeReader::Turn> LargeReader::NextTurn(absl::Time now, absl::Tim
       const absl::Duration wait = WaitOf(line->first.second, line->second.pace.get(), sender.queue.front(), now);
       *until = std::min(*until, now + wait);
       if (wait > absl::ZeroDuration() || (next.has_value() && sender.given >= least)) continue;
-      next = Turn{line->first, name, line->second.pace};
+      next = ChosenQueue{line->first, name, line->second.pace};
       least = sender.given;
     }
   }
   return next;
 }
 
-LargeReader::Waiting LargeReader::TakeHead(const Turn& turn) {
+LargeReader::Waiting LargeReader::TakeHead(const ChosenQueue& turn) {
   last_turn_ = turn.line;
   Line& line = lines_[turn.line];
   OfSender& sender = line.senders[turn.sender];
@@ -105,7 +105,7 @@ LargeReader::Waiting LargeReader::TakeHead(const Turn& turn) {
   return head;
 }
 
-void LargeReader::EndTurn(const Turn& turn, std::optional<int64_t> cost, Waiting waiting) {
+void LargeReader::EndTurn(const ChosenQueue& turn, std::optional<int64_t> cost, Waiting waiting) {
   Line& line = lines_[turn.line];
   line.pace = turn.pace;
   OfSender& sender = line.senders[turn.sender];
@@ -166,7 +166,7 @@ void LargeReader::Look(std::unique_lock<std::mutex>* lock) {
   lock->lock();
 }
 
-std::optional<int64_t> LargeReader::Attend(const Turn& turn, Waiting* waiting) {
+std::optional<int64_t> LargeReader::Attend(const ChosenQueue& turn, Waiting* waiting) {
   const Kind kind = turn.line.second;
   Pace* const pace = turn.pace.get();
   if (!waiting->memory_bytes.has_value()) {
@@ -197,7 +197,7 @@ void LargeReader::Run() {
       Look(&lock);
       continue;
     }
-    const std::optional<Turn> turn = NextTurn(now, &until);
+    const std::optional<ChosenQueue> turn = NextTurn(now, &until);
     if (turn.has_value()) {
       Waiting waiting = TakeHead(*turn);
       lock.unlock();

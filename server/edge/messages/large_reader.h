@@ -103,7 +103,7 @@ class LargeReader {
     int64_t given = 0;
   };
   // The queue that has the next turn.
-  struct Turn {
+  struct ChosenQueue {
     LineKey line;
     std::string sender;
     std::shared_ptr<Pace> pace;
@@ -111,14 +111,15 @@ class LargeReader {
 
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   // nullopt: no message may be looked at before `*until`.
-  std::optional<Turn> NextTurn(absl::Time now, absl::Time* until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<ChosenQueue> NextTurn(absl::Time now, absl::Time* until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Nobody of it waits, nor owes anything.
   static bool IsIdle(const Line& line, absl::Time now);
   static bool IsPaced(Kind kind, const Pace* pace, const Waiting& waiting);
   static absl::Duration WaitOf(Kind kind, const Pace* pace, const Waiting& waiting, absl::Time now);
-  Waiting TakeHead(const Turn& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Waiting TakeHead(const ChosenQueue& turn) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The end of a turn: the message is back at the head of its queue, or was read at this cost.
-  void EndTurn(const Turn& turn, std::optional<int64_t> cost, Waiting waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndTurn(const ChosenQueue& turn, std::optional<int64_t> cost, Waiting waiting)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Those for which it is true.
   std::vector<Waiting> Take(absl::FunctionRef<bool(const Waiting&)> is_taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets senders and lines of which nothing is owed.
@@ -126,7 +127,7 @@ class LargeReader {
   // Asks all that wait whether they wait on. Releases the lock meanwhile.
   void Look(std::unique_lock<std::mutex>* lock);
   // Weighs it, and reads it where that is paid for, and returns its cost. nullopt: it has to wait.
-  static std::optional<int64_t> Attend(const Turn& turn, Waiting* waiting);
+  static std::optional<int64_t> Attend(const ChosenQueue& turn, Waiting* waiting);
 
   std::mutex mutex_;
   std::condition_variable has_news_;

@@ -33,7 +33,7 @@ struct OfRank {
 };
 
 // One collective in the records of the ranks: how many have met in it, and how long they waited.
-struct Meeting {
+struct Occurrence {
   uint32_t ranks = 0;
   uint32_t last = 0;
   uint64_t least_us = std::numeric_limits<uint64_t>::max();
@@ -66,14 +66,14 @@ struct Sums {
 };
 
 // A name, and the time of all ranks in it.
-struct Dear {
+struct CostlyName {
   double waited_us = 0;
   double moving_us = 0;
   const Tensor* tensor = nullptr;
   const Sums* sums = nullptr;
 
   // The dearest comes first.
-  friend bool operator<(const Dear& a, const Dear& b) {
+  friend bool operator<(const CostlyName& a, const CostlyName& b) {
     const double of_a = a.waited_us + a.moving_us;
     const double of_b = b.waited_us + b.moving_us;
     return of_a != of_b ? of_a > of_b : *a.tensor < *b.tensor;
@@ -142,10 +142,10 @@ class Survey {
     response.set_answered(answered_);
     response.set_found(static_cast<uint32_t>(sums_.size()));
     response.set_left_out(left_out_);
-    std::vector<Dear> names;
+    std::vector<CostlyName> names;
     double waited_us = 0, moving_us = 0;
     for (const auto& [tensor, sums] : sums_) {
-      Dear name{0, 0, &tensor, &sums};
+      CostlyName name{0, 0, &tensor, &sums};
       for (const OfRank& one : sums.of_rank) {
         name.waited_us += one.waited_us;
         name.moving_us += one.moving_us;
@@ -217,7 +217,7 @@ class Survey {
     return group == 0 ? size_ : static_cast<uint32_t>(sums.of_rank.size());
   }
 
-  v1::CollectiveCost CostOf(const Dear& name) const {
+  v1::CollectiveCost CostOf(const CostlyName& name) const {
     const auto& [group, text] = *name.tensor;
     v1::CollectiveCost cost;
     cost.set_group(group);
@@ -232,7 +232,7 @@ class Survey {
     return cost;
   }
 
-  static void AddMeans(const Dear& name, v1::CollectiveCost* cost) {
+  static void AddMeans(const CostlyName& name, v1::CollectiveCost* cost) {
     double counted = 0, moved = 0;
     double least_us = std::numeric_limits<double>::infinity();
     for (const OfRank& one : name.sums->of_rank) {
@@ -276,7 +276,7 @@ class Survey {
 
   void AddLast(uint32_t group, const Sums& sums, v1::CollectiveCost* cost) const {
     // By ordinal.
-    absl::flat_hash_map<uint32_t, Meeting> meetings;
+    absl::flat_hash_map<uint32_t, Occurrence> occurrences;
     for (const auto& [rank, record] : sums.records) {
       const uint64_t waited_us = WaitedUs(*record);
       if (waited_us > cost->longest_wait_us()) {
@@ -284,14 +284,14 @@ class Survey {
         cost->set_longest_wait_rank(rank);
       }
       if (record->state() == v1::FlightRecord::STARTED || record->state() == v1::FlightRecord::FINISHED)
-        meetings[record->ordinal()].Add(rank, waited_us);
+        occurrences[record->ordinal()].Add(rank, waited_us);
     }
     const size_t awaited = group == 0 ? answered_ : sums.of_rank.size();
     std::map<uint32_t, uint64_t> last;
-    for (const auto& [ordinal, meeting] : meetings) {
-      if (meeting.ranks < awaited || awaited < 2) continue;
+    for (const auto& [ordinal, occurrence] : occurrences) {
+      if (occurrence.ranks < awaited || awaited < 2) continue;
       cost->set_compared(cost->compared() + 1);
-      if (meeting.HasLast()) ++last[meeting.last];
+      if (occurrence.HasLast()) ++last[occurrence.last];
     }
     std::vector<std::pair<uint32_t, uint64_t>> sorted(last.begin(), last.end());
     absl::c_stable_sort(sorted, [](const auto& a, const auto& b) { return a.second > b.second; });

@@ -29,15 +29,15 @@ bool IsOpen(v1::FlightRecord::State state) {
 }
 
 // The submissions of one rank under one name.
-struct Deed {
+struct RankSubmissions {
   uint32_t rank = 0;
   uint32_t latest = 0;  // ordinal
 };
 
 // All submissions under one name of a group.
-struct Deeds {
+struct NameSubmissions {
   // By rank, ascending: the ranks' records come one after the other.
-  absl::InlinedVector<Deed, 1> of_rank;
+  absl::InlinedVector<RankSubmissions, 1> of_rank;
   // Not finished, by rank.
   absl::InlinedVector<std::pair<uint32_t, const v1::FlightRecord*>, 1> open;
 };
@@ -86,17 +86,18 @@ class FlightJudge {
   void Add(uint32_t rank, const v1::FlightRecords& flight, const v1::FlightRecord& record) {
     if (record.name() >= static_cast<uint32_t>(flight.names_size()) || record.op() == v1::OP_TYPE_JOIN) return;
     members_[record.group()].Insert(rank);
-    Deeds& deeds = deeds_[{record.group(), flight.names(static_cast<int>(record.name()))}];
-    if (deeds.of_rank.empty() || deeds.of_rank.back().rank != rank) deeds.of_rank.push_back({rank, 0});
-    deeds.of_rank.back().latest = std::max(deeds.of_rank.back().latest, record.ordinal());
-    if (IsOpen(record.state())) deeds.open.emplace_back(rank, &record);
+    NameSubmissions& submissions = submissions_[{record.group(), flight.names(static_cast<int>(record.name()))}];
+    if (submissions.of_rank.empty() || submissions.of_rank.back().rank != rank)
+      submissions.of_rank.push_back({rank, 0});
+    submissions.of_rank.back().latest = std::max(submissions.of_rank.back().latest, record.ordinal());
+    if (IsOpen(record.state())) submissions.open.emplace_back(rank, &record);
   }
 
   // The first kMostWaits of all, in their order. To gather each takes as long as its group has ranks.
   std::vector<Candidate> Choose() const {
     std::vector<Candidate> chosen;
-    for (const auto& [tensor, deeds] : deeds_) {
-      if (!deeds.open.empty()) AddCandidates(tensor, deeds, AwaitedIn(tensor.first), &chosen);
+    for (const auto& [tensor, submissions] : submissions_) {
+      if (!submissions.open.empty()) AddCandidates(tensor, submissions, AwaitedIn(tensor.first), &chosen);
     }
     absl::c_sort_heap(chosen);
     return chosen;
@@ -110,15 +111,16 @@ class FlightJudge {
   }
 
   // `chosen`: a heap of the first kMostWaits so far, of which the last one is on top.
-  void AddCandidates(const Tensor& tensor, const Deeds& deeds, size_t awaited, std::vector<Candidate>* chosen) const {
+  void AddCandidates(const Tensor& tensor, const NameSubmissions& submissions, size_t awaited,
+                     std::vector<Candidate>* chosen) const {
     absl::InlinedVector<uint32_t, 1> latest;
-    for (const Deed& deed : deeds.of_rank) {
-      if (!full_.Contains(deed.rank)) latest.push_back(deed.latest);
+    for (const RankSubmissions& rank_submissions : submissions.of_rank) {
+      if (!full_.Contains(rank_submissions.rank)) latest.push_back(rank_submissions.latest);
     }
     absl::c_sort(latest);
     // By ordinal, of each the longest wait first.
     absl::InlinedVector<std::pair<uint32_t, uint64_t>, 1> waits;
-    for (const auto& [rank, record] : deeds.open) waits.emplace_back(record->ordinal(), WaitedUs(*record));
+    for (const auto& [rank, record] : submissions.open) waits.emplace_back(record->ordinal(), WaitedUs(*record));
     absl::c_sort(waits, [](const auto& a, const auto& b) {
       return std::make_pair(a.first, b.second) < std::make_pair(b.first, a.second);
     });
@@ -139,7 +141,7 @@ class FlightJudge {
 
   v1::FlightWait Gather(const Candidate& candidate) const {
     const auto& [group, name] = candidate.tensor;
-    const Deeds& deeds = deeds_.at(candidate.tensor);
+    const NameSubmissions& submissions = submissions_.at(candidate.tensor);
     v1::FlightWait wait;
     wait.set_group(group);
     wait.set_name(std::string(name));
@@ -149,12 +151,12 @@ class FlightJudge {
     for (uint32_t rank = 0; group == 0 && rank < size_; ++rank) missing.Insert(rank);
     if (group != 0) missing = members_.at(group);
     missing.Remove(full_);
-    for (const Deed& deed : deeds.of_rank) {
-      if (deed.latest >= candidate.ordinal) missing.Erase(deed.rank);
+    for (const RankSubmissions& rank_submissions : submissions.of_rank) {
+      if (rank_submissions.latest >= candidate.ordinal) missing.Erase(rank_submissions.rank);
     }
     for (const uint32_t rank : missing.Ranks()) wait.add_missing(rank);
     RankSet waiting;
-    for (const auto& [rank, record] : deeds.open) {
+    for (const auto& [rank, record] : submissions.open) {
       if (record->ordinal() != candidate.ordinal) continue;
       wait.set_op(record->op());
       waiting.Insert(rank);
@@ -227,7 +229,7 @@ class FlightJudge {
   const std::map<uint32_t, v1::FlightRecords>& flights_;
   const uint32_t size_;
   // Names are those of `flights_`.
-  absl::flat_hash_map<Tensor, Deeds> deeds_;
+  absl::flat_hash_map<Tensor, NameSubmissions> submissions_;
   absl::flat_hash_map<uint32_t, RankSet> members_;
   RankSet full_;
 };

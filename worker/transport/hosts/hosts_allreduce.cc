@@ -45,7 +45,7 @@ HostsAllreduce::HostsAllreduce(Transport* transport, const Collective& collectiv
 template <typename Visit>
 void HostsAllreduce::ForEachHost(const Visit& visit) const {
   // Everybody begins with its next neighbour, so that no host is the target of all at once.
-  for (int turn = 1; turn < shape_.hosts(); ++turn) visit((shape_.host() + turn) % shape_.hosts());
+  for (int step = 1; step < shape_.hosts(); ++step) visit((shape_.host() + step) % shape_.hosts());
 }
 
 Transfer HostsAllreduce::TransferWith(int host, const void* data, const Piece& piece) const {
@@ -61,18 +61,18 @@ char* HostsAllreduce::Received(int64_t chunk, int host) {
   return received_ + (chunk % kAhead * shape_.hosts() + host) * shares_->most_in_part() * element_bytes_;
 }
 
-bool HostsAllreduce::ResultsAreNext(const Turn& turn) const {
-  if (shares_->has_one_phase() || turn.results == shares_->chunks()) return false;
-  return turn.parts == shares_->chunks() || turn.parts - turn.results == kPartsBeforeResults;
+bool HostsAllreduce::ResultsAreNext(const ChunkCounts& counts) const {
+  if (shares_->has_one_phase() || counts.results == shares_->chunks()) return false;
+  return counts.parts == shares_->chunks() || counts.parts - counts.results == kPartsBeforeResults;
 }
 
 void HostsAllreduce::StartReceives() {
-  Turn& turn = received_turn_;
+  ChunkCounts& counts = received_counts_;
   for (;;) {
-    if (ResultsAreNext(turn)) {
+    if (ResultsAreNext(counts)) {
       // They lie where the combined elements were, which the other owner has by then.
-      if (turn.results == combined_) return;
-      const int64_t chunk = turn.results++;
+      if (counts.results == combined_) return;
+      const int64_t chunk = counts.results++;
       Exchange& exchange = ExchangeOf(chunk);
       ForEachHost([&](int host) {
         const Piece piece = shares_->PartOf(chunk, own_, host);
@@ -80,8 +80,8 @@ void HostsAllreduce::StartReceives() {
         if (piece.count > 0) transport_->Receive(&exchange.results_in[host]);
       });
     } else {
-      if (turn.parts == shares_->chunks() || turn.parts == completed_ + kAhead) return;
-      const int64_t chunk = turn.parts++;
+      if (counts.parts == shares_->chunks() || counts.parts == completed_ + kAhead) return;
+      const int64_t chunk = counts.parts++;
       Exchange& exchange = ExchangeOf(chunk);
       const Piece piece = shares_->PartOf(chunk, own_, shape_.host());
       ForEachHost([&](int host) {
@@ -94,11 +94,11 @@ void HostsAllreduce::StartReceives() {
 }
 
 void HostsAllreduce::StartSends() {
-  Turn& turn = sent_turn_;
+  ChunkCounts& counts = sent_counts_;
   for (;;) {
-    if (ResultsAreNext(turn)) {
-      if (turn.results == completed_) return;
-      const int64_t chunk = turn.results++;
+    if (ResultsAreNext(counts)) {
+      if (counts.results == completed_) return;
+      const int64_t chunk = counts.results++;
       Exchange& exchange = ExchangeOf(chunk);
       const Piece piece = shares_->PartOf(chunk, own_, shape_.host());
       ForEachHost([&](int host) {
@@ -106,8 +106,8 @@ void HostsAllreduce::StartSends() {
         if (piece.count > 0) transport_->Send(&exchange.results_out[host]);
       });
     } else {
-      if (turn.parts == combined_) return;
-      const int64_t chunk = turn.parts++;
+      if (counts.parts == combined_) return;
+      const int64_t chunk = counts.parts++;
       Exchange& exchange = ExchangeOf(chunk);
       ForEachHost([&](int host) {
         const Piece piece = shares_->PartOf(chunk, own_, host);
@@ -120,10 +120,10 @@ void HostsAllreduce::StartSends() {
 }
 
 bool HostsAllreduce::CanComplete(int64_t chunk) {
-  if (chunk == received_turn_.parts || chunk == combined_) return false;
+  if (chunk == received_counts_.parts || chunk == combined_) return false;
   const Exchange& exchange = ExchangeOf(chunk);
   // In one phase the result replaces the data that is sent.
-  const bool is_free = !shares_->has_one_phase() || (sent_turn_.parts > chunk && AllComplete(exchange.parts_out));
+  const bool is_free = !shares_->has_one_phase() || (sent_counts_.parts > chunk && AllComplete(exchange.parts_out));
   return is_free && AllComplete(exchange.parts_in);
 }
 
@@ -145,7 +145,7 @@ bool HostsAllreduce::StepAsOwner() {
     return true;
   }
   const bool has_results = shares_->has_one_phase() ||
-                           (received_turn_.results > published_ && AllComplete(ExchangeOf(published_).results_in));
+                           (received_counts_.results > published_ && AllComplete(ExchangeOf(published_).results_in));
   if (published_ < completed_ && has_results) {
     part_->Publish(published_++);
     return true;
@@ -174,7 +174,7 @@ bool HostsAllreduce::Step() {
 
 bool HostsAllreduce::HasSent(int64_t chunk) {
   if (!owns_ || chunk < 0) return true;
-  const bool has_begun = sent_turn_.parts > chunk && (shares_->has_one_phase() || sent_turn_.results > chunk);
+  const bool has_begun = sent_counts_.parts > chunk && (shares_->has_one_phase() || sent_counts_.results > chunk);
   const Exchange& exchange = ExchangeOf(chunk);
   return has_begun && AllComplete(exchange.parts_out) && AllComplete(exchange.results_out);
 }

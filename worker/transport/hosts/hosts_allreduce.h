@@ -46,13 +46,13 @@ class HostsAllreduce final : public Operation {
   };
   // How many chunks' parts, and how many chunks' results, a direction of all connections has been given; they take
   // turns in an order that is the same on both sides.
-  struct Turn {
+  struct ChunkCounts {
     int64_t parts = 0;
     int64_t results = 0;
   };
 
   Exchange& ExchangeOf(int64_t chunk) { return exchanges_[static_cast<size_t>(chunk % kAhead)]; }
-  bool ResultsAreNext(const Turn& turn) const;
+  bool ResultsAreNext(const ChunkCounts& counts) const;
   void StartReceives();
   void StartSends();
   // One step on the host that can be taken; false: none.
@@ -80,8 +80,8 @@ class HostsAllreduce final : public Operation {
   const bool owns_;
   char* const received_;
   std::vector<Exchange> exchanges_;
-  Turn received_turn_;
-  Turn sent_turn_;
+  ChunkCounts received_counts_;
+  ChunkCounts sent_counts_;
   // Chunks that are past each step.
   int64_t contributed_ = 0;
   int64_t combined_ = 0;

@@ -30,7 +30,7 @@ constexpr absl::Duration kSlice = absl::Milliseconds(100);
 constexpr absl::Duration kRetry = absl::Milliseconds(10);
 // A connection that says nothing must not keep the others waiting.
 constexpr absl::Duration kHandshakeLimit = absl::Seconds(2);
-constexpr int kMostKnocks = 5;
+constexpr int kMostCalls = 5;
 constexpr absl::string_view kScheme = "unix-abstract:";
 
 struct Greeting {
@@ -131,8 +131,8 @@ socklen_t AbstractAddress(absl::string_view name, struct sockaddr_un* address) {
 }
 
 // One connection to another's door.
-struct Knock {
-  const HostDoor::Meeting& meeting;
+struct DoorCall {
+  const HostDoor::Terms& terms;
   const absl::string_view endpoint;
   const absl::string_view name;
   const int rank;
@@ -145,7 +145,7 @@ struct Knock {
   absl::StatusOr<int> Shake(int connection);
 };
 
-absl::StatusOr<int> Knock::Try() {
+absl::StatusOr<int> DoorCall::Try() {
   const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (connection < 0) return absl::ResourceExhaustedError(absl::StrCat("no socket: ", strerror(errno)));
   const absl::Status connected = Connect(connection);
@@ -155,7 +155,7 @@ absl::StatusOr<int> Knock::Try() {
 }
 
 // The door takes no more while its backlog is full, which any user of the host can bring about.
-absl::Status Knock::Connect(int connection) const {
+absl::Status DoorCall::Connect(int connection) const {
   struct sockaddr_un address;
   const socklen_t bytes = AbstractAddress(name, &address);
   while (connect(connection, reinterpret_cast<struct sockaddr*>(&address), bytes) != 0) {
@@ -163,51 +163,51 @@ absl::Status Knock::Connect(int connection) const {
       return absl::UnavailableError(
           absl::StrCat("the host's first rank cannot be reached at ", endpoint, ": ", strerror(errno)));
     }
-    if (absl::Status status = meeting.give_up(); !status.ok()) return status;
-    if (SteadyNow() >= meeting.deadline) return NoAnswer();
-    Await(-1, 0, std::min(meeting.deadline, SteadyNow() + kRetry));
+    if (absl::Status status = terms.give_up(); !status.ok()) return status;
+    if (SteadyNow() >= terms.deadline) return NoAnswer();
+    Await(-1, 0, std::min(terms.deadline, SteadyNow() + kRetry));
   }
   return absl::OkStatus();
 }
 
-absl::Status Knock::NoAnswer() const {
+absl::Status DoorCall::NoAnswer() const {
   return absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", endpoint));
 }
 
 // The first rank serves the others one after the other, and may not have formed its epoch yet.
-absl::Status Knock::AwaitAnswer(int connection) const {
-  while (!Await(connection, POLLIN, std::min(meeting.deadline, SteadyNow() + kSlice))) {
-    if (absl::Status status = meeting.give_up(); !status.ok()) return status;
-    if (SteadyNow() >= meeting.deadline) break;
+absl::Status DoorCall::AwaitAnswer(int connection) const {
+  while (!Await(connection, POLLIN, std::min(terms.deadline, SteadyNow() + kSlice))) {
+    if (absl::Status status = terms.give_up(); !status.ok()) return status;
+    if (SteadyNow() >= terms.deadline) break;
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> Knock::Shake(int connection) {
-  Greeting greeting = {kMagic, static_cast<uint32_t>(rank), meeting.epoch, {}};
+absl::StatusOr<int> DoorCall::Shake(int connection) {
+  Greeting greeting = {kMagic, static_cast<uint32_t>(rank), terms.epoch, {}};
   Challenge challenge;
   bool good = RAND_bytes(greeting.nonce, kNonceBytes) == 1 && WriteAll(connection, &greeting, sizeof(greeting));
   if (good) {
     if (absl::Status gave_up = AwaitAnswer(connection); !gave_up.ok()) return gave_up;
-    good = ReadAll(connection, &challenge, sizeof(challenge), meeting.deadline);
+    good = ReadAll(connection, &challenge, sizeof(challenge), terms.deadline);
   }
   unsigned char mac[kMacBytes] = {};
   if (good) {
-    Mac(meeting.secret, 's', greeting, challenge.nonce, mac);
+    Mac(terms.secret, 's', greeting, challenge.nonce, mac);
     if (CRYPTO_memcmp(mac, challenge.mac, kMacBytes) != 0) {
       return absl::PermissionDeniedError(
           absl::StrCat("what answers at ", endpoint, " does not know this epoch's secret"));
     }
-    Mac(meeting.secret, 'c', greeting, challenge.nonce, mac);
+    Mac(terms.secret, 'c', greeting, challenge.nonce, mac);
     if (WriteAll(connection, mac, sizeof(mac))) {
-      const int fd = ReceiveDescriptor(connection, meeting.deadline);
+      const int fd = ReceiveDescriptor(connection, terms.deadline);
       if (fd >= 0) return fd;
     }
   }
-  if (SteadyNow() >= meeting.deadline) return NoAnswer();
+  if (SteadyNow() >= terms.deadline) return NoAnswer();
   was_cut_off = true;
   return absl::PermissionDeniedError(
-      absl::StrCat("what answers at ", endpoint, " does not expect rank ", rank, " of epoch ", meeting.epoch));
+      absl::StrCat("what answers at ", endpoint, " does not expect rank ", rank, " of epoch ", terms.epoch));
 }
 
 }  // namespace
@@ -230,55 +230,55 @@ absl::StatusOr<std::unique_ptr<HostDoor>> HostDoor::Open() {
 
 HostDoor::~HostDoor() { close(fd_); }
 
-int HostDoor::Serve(int connection, const Meeting& meeting, int fd, const std::vector<int>& peers) {
-  const absl::Time deadline = std::min(meeting.deadline, SteadyNow() + kHandshakeLimit);
+int HostDoor::Serve(int connection, const Terms& terms, int fd, const std::vector<int>& peers) {
+  const absl::Time deadline = std::min(terms.deadline, SteadyNow() + kHandshakeLimit);
   Greeting greeting;
   if (!IsOwnUser(connection) || !ReadAll(connection, &greeting, sizeof(greeting), deadline)) return -1;
   const int rank = static_cast<int>(greeting.rank);
-  if (greeting.magic != kMagic || greeting.epoch != meeting.epoch ||
+  if (greeting.magic != kMagic || greeting.epoch != terms.epoch ||
       std::find(peers.begin(), peers.end(), rank) == peers.end())
     return -1;
   Challenge challenge;
   if (RAND_bytes(challenge.nonce, kNonceBytes) != 1) return -1;
-  Mac(meeting.secret, 's', greeting, challenge.nonce, challenge.mac);
+  Mac(terms.secret, 's', greeting, challenge.nonce, challenge.mac);
   unsigned char answer[kMacBytes];
   unsigned char expected[kMacBytes];
-  Mac(meeting.secret, 'c', greeting, challenge.nonce, expected);
+  Mac(terms.secret, 'c', greeting, challenge.nonce, expected);
   if (!WriteAll(connection, &challenge, sizeof(challenge)) || !ReadAll(connection, answer, sizeof(answer), deadline))
     return -1;
   if (CRYPTO_memcmp(answer, expected, kMacBytes) != 0) return -1;
   return SendDescriptor(connection, fd) ? rank : -1;
 }
 
-absl::Status HostDoor::Offer(const Meeting& meeting, int fd, std::vector<int> peers) {
+absl::Status HostDoor::Offer(const Terms& terms, int fd, std::vector<int> peers) {
   while (!peers.empty()) {
-    if (absl::Status status = meeting.give_up(); !status.ok()) return status;
-    if (SteadyNow() >= meeting.deadline) {
+    if (absl::Status status = terms.give_up(); !status.ok()) return status;
+    if (SteadyNow() >= terms.deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("rank ", absl::StrJoin(peers, ", "), " did not connect to this host's first rank in time"));
     }
-    if (!Await(fd_, POLLIN, std::min(meeting.deadline, SteadyNow() + kSlice))) continue;
+    if (!Await(fd_, POLLIN, std::min(terms.deadline, SteadyNow() + kSlice))) continue;
     const int connection = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
     if (connection < 0) continue;
-    const int rank = Serve(connection, meeting, fd, peers);
+    const int rank = Serve(connection, terms, fd, peers);
     close(connection);
     peers.erase(std::remove(peers.begin(), peers.end(), rank), peers.end());
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> HostDoor::Enter(absl::string_view endpoint, const Meeting& meeting, int rank) {
+absl::StatusOr<int> HostDoor::Enter(absl::string_view endpoint, const Terms& terms, int rank) {
   absl::string_view name = endpoint;
   if (!absl::ConsumePrefix(&name, kScheme)) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot reach the host's first rank at ", endpoint, ": not a ", kScheme, " endpoint"));
   }
   for (int attempt = 1;; ++attempt) {
-    Knock knock = {meeting, endpoint, name, rank};
-    const absl::StatusOr<int> fd = knock.Try();
+    DoorCall call = {terms, endpoint, name, rank};
+    const absl::StatusOr<int> fd = call.Try();
     // Cut off in the middle: the first rank does that to slow peers, and on a busy machine processes are slow.
-    if (fd.ok() || !knock.was_cut_off || attempt == kMostKnocks) return fd;
-    if (absl::Status status = meeting.give_up(); !status.ok()) return status;
+    if (fd.ok() || !call.was_cut_off || attempt == kMostCalls) return fd;
+    if (absl::Status status = terms.give_up(); !status.ok()) return status;
   }
 }
 

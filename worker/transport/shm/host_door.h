@@ -29,7 +29,7 @@ class HostDoor {
   // "unix-abstract:NAME", for Member.endpoints.
   const std::string& endpoint() const { return endpoint_; }
 
-  struct Meeting {
+  struct Terms {
     std::string secret;
     uint64_t epoch = 0;
     absl::Time deadline;
@@ -38,16 +38,16 @@ class HostDoor {
   };
   // Gives `fd` to each of the `peers` (ranks) once, and returns when all have it.
   //   DEADLINE_EXCEEDED: some did not come (named)
-  absl::Status Offer(const Meeting& meeting, int fd, std::vector<int> peers);
+  absl::Status Offer(const Terms& terms, int fd, std::vector<int> peers);
   // Takes the descriptor at the door of another.
   //   DEADLINE_EXCEEDED: it was not answered; PERMISSION_DENIED: what answers does not know the secret, or does not
   //   expect this rank of this epoch
-  static absl::StatusOr<int> Enter(absl::string_view endpoint, const Meeting& meeting, int rank);
+  static absl::StatusOr<int> Enter(absl::string_view endpoint, const Terms& terms, int rank);
 
  private:
   HostDoor(int fd, std::string endpoint) : fd_(fd), endpoint_(std::move(endpoint)) {}
   // Serves one connection; gives the peer's rank, or -1 for a stranger.
-  int Serve(int connection, const Meeting& meeting, int fd, const std::vector<int>& peers);
+  int Serve(int connection, const Terms& terms, int fd, const std::vector<int>& peers);
 
   const int fd_;
   const std::string endpoint_;

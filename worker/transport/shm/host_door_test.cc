@@ -27,13 +27,13 @@ namespace {
 
 constexpr size_t kBytes = 4096;
 
-HostDoor::Meeting MeetingOf(const std::string& secret, uint64_t epoch, absl::Duration limit = absl::Seconds(50)) {
-  HostDoor::Meeting meeting;
-  meeting.secret = secret;
-  meeting.epoch = epoch;
-  meeting.deadline = SteadyNow() + limit;
-  meeting.give_up = [] { return absl::OkStatus(); };
-  return meeting;
+HostDoor::Terms TermsOf(const std::string& secret, uint64_t epoch, absl::Duration limit = absl::Seconds(50)) {
+  HostDoor::Terms terms;
+  terms.secret = secret;
+  terms.epoch = epoch;
+  terms.deadline = SteadyNow() + limit;
+  terms.give_up = [] { return absl::OkStatus(); };
+  return terms;
 }
 
 // The first rank of a host, that offers memory with "hello" in it to `peers`.
@@ -48,15 +48,15 @@ class HostDoorTest : public ::testing::Test {
     memory_ = *std::move(memory);
     std::strcpy(memory_->data(), "hello");
   }
-  void Offer(std::vector<int> peers, HostDoor::Meeting meeting = MeetingOf("secret", 7)) {
-    offer_ = std::thread([this, peers, meeting] { offered_ = door_->Offer(meeting, memory_->fd(), peers); });
+  void Offer(std::vector<int> peers, HostDoor::Terms terms = TermsOf("secret", 7)) {
+    offer_ = std::thread([this, peers, terms] { offered_ = door_->Offer(terms, memory_->fd(), peers); });
   }
   absl::Status Offered() {
     offer_.join();
     return offered_;
   }
-  absl::StatusOr<int> Enter(int rank, const HostDoor::Meeting& meeting = MeetingOf("secret", 7)) {
-    return HostDoor::Enter(door_->endpoint(), meeting, rank);
+  absl::StatusOr<int> Enter(int rank, const HostDoor::Terms& terms = TermsOf("secret", 7)) {
+    return HostDoor::Enter(door_->endpoint(), terms, rank);
   }
   void ExpectEnters(int rank) {
     const absl::StatusOr<int> fd = Enter(rank);
@@ -108,8 +108,8 @@ TEST_F(HostDoorTest, PeersMayComeBeforeTheOffer) {
 
 TEST_F(HostDoorTest, AStrangerIsTurnedAwayAndTheRightOneStillGetsIn) {
   Offer({1, 2});
-  ExpectTurnedAway(Enter(1, MeetingOf("guess", 7)), "does not know this epoch's secret");
-  ExpectTurnedAway(Enter(1, MeetingOf("secret", 6)), "does not expect rank 1 of epoch 6");
+  ExpectTurnedAway(Enter(1, TermsOf("guess", 7)), "does not know this epoch's secret");
+  ExpectTurnedAway(Enter(1, TermsOf("secret", 6)), "does not expect rank 1 of epoch 6");
   ExpectTurnedAway(Enter(3), "does not expect rank 3 of epoch 7");
   ExpectEnters(1);
   ExpectTurnedAway(Enter(1), "does not expect rank 1 of epoch 7");
@@ -137,13 +137,13 @@ TEST_F(HostDoorTest, AConnectionThatSaysNothingIsDroppedAfterAWhile) {
 }
 
 TEST_F(HostDoorTest, TheDeadlineNamesWhoDidNotCome) {
-  Offer({1, 2, 3}, MeetingOf("secret", 7, absl::Milliseconds(700)));
+  Offer({1, 2, 3}, TermsOf("secret", 7, absl::Milliseconds(700)));
   ExpectEnters(2);
   EXPECT_EQ(Offered(), absl::DeadlineExceededError("rank 1, 3 did not connect to this host's first rank in time"));
 }
 
 TEST_F(HostDoorTest, WhoIsNotAnsweredSaysSo) {
-  EXPECT_EQ(Enter(1, MeetingOf("secret", 7, absl::Milliseconds(50))).status(),
+  EXPECT_EQ(Enter(1, TermsOf("secret", 7, absl::Milliseconds(50))).status(),
             absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", door_->endpoint())));
 }
 
@@ -160,14 +160,14 @@ TEST_F(HostDoorTest, AFullBacklogHoldsNobodyBeyondTheDeadline) {
     strangers.push_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   } while (connect(strangers.back(), to, length) == 0);
   ASSERT_EQ(errno, EAGAIN);
-  EXPECT_EQ(HostDoor::Enter(endpoint, MeetingOf("secret", 7, absl::Milliseconds(50)), 1).status(),
+  EXPECT_EQ(HostDoor::Enter(endpoint, TermsOf("secret", 7, absl::Milliseconds(50)), 1).status(),
             absl::DeadlineExceededError(absl::StrCat("the host's first rank did not answer at ", endpoint)));
-  HostDoor::Meeting meeting = MeetingOf("secret", 7);
+  HostDoor::Terms terms = TermsOf("secret", 7);
   int asked = 0;
-  meeting.give_up = [&asked] { return ++asked < 3 ? absl::OkStatus() : absl::AbortedError("enough"); };
-  EXPECT_EQ(HostDoor::Enter(endpoint, meeting, 1).status(), absl::AbortedError("enough"));
+  terms.give_up = [&asked] { return ++asked < 3 ? absl::OkStatus() : absl::AbortedError("enough"); };
+  EXPECT_EQ(HostDoor::Enter(endpoint, terms, 1).status(), absl::AbortedError("enough"));
   // When there is room again, it gets in.
-  meeting.give_up = [] { return absl::OkStatus(); };
+  terms.give_up = [] { return absl::OkStatus(); };
   std::thread answering([door, &strangers] {
     int connection = accept(door, nullptr, nullptr);
     for (size_t i = 0; i + 1 < strangers.size(); ++i) close(std::exchange(connection, accept(door, nullptr, nullptr)));
@@ -176,24 +176,24 @@ TEST_F(HostDoorTest, AFullBacklogHoldsNobodyBeyondTheDeadline) {
     close(connection);
     close(door);
   });
-  EXPECT_FALSE(HostDoor::Enter(endpoint, meeting, 1).ok());
+  EXPECT_FALSE(HostDoor::Enter(endpoint, terms, 1).ok());
   answering.join();
   for (const int stranger : strangers) close(stranger);
 }
 
 TEST_F(HostDoorTest, BothSidesGiveUpWhenTold) {
-  HostDoor::Meeting meeting = MeetingOf("secret", 7);
-  meeting.give_up = [] { return absl::AbortedError("enough"); };
-  EXPECT_EQ(Enter(1, meeting).status(), absl::AbortedError("enough"));
-  EXPECT_EQ(door_->Offer(meeting, memory_->fd(), {1}), absl::AbortedError("enough"));
+  HostDoor::Terms terms = TermsOf("secret", 7);
+  terms.give_up = [] { return absl::AbortedError("enough"); };
+  EXPECT_EQ(Enter(1, terms).status(), absl::AbortedError("enough"));
+  EXPECT_EQ(door_->Offer(terms, memory_->fd(), {1}), absl::AbortedError("enough"));
 }
 
 TEST_F(HostDoorTest, AnEndpointThatIsNoneOrClosedIsNamed) {
-  EXPECT_EQ(HostDoor::Enter("tcp:1.2.3.4:5", MeetingOf("secret", 7), 1).status().code(),
+  EXPECT_EQ(HostDoor::Enter("tcp:1.2.3.4:5", TermsOf("secret", 7), 1).status().code(),
             absl::StatusCode::kInvalidArgument);
   const std::string endpoint = door_->endpoint();
   door_.reset();
-  EXPECT_EQ(HostDoor::Enter(endpoint, MeetingOf("secret", 7), 1).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(HostDoor::Enter(endpoint, TermsOf("secret", 7), 1).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(HostDoorTest, SignalsDoNotDisturbAHandshake) {

@@ -288,7 +288,7 @@ def page(results: Results, facts: Sequence[str]) -> str:
     """The figures as Markdown."""
     measured = [name for name in TITLES if name in results.times or name in results.failures]
     titles = ["what", "median", "99 % within", "slowest", "trials", "failed", "goal for 99 %"]
-    lines = ["# What a loss costs", ""]
+    lines = ["# What a loss costs", "", "For users of elastic jobs, and for operators who restart coordinators.", ""]
     lines += ["Written by `make bench-elastic` (tests/bench/elastic.py says how it measures).", ""]
     lines += report.table(titles, [_row(name, results) for name in measured])
     if "torchrun" in results.times and "stepped" in results.times:

@@ -114,6 +114,8 @@ def page(measured: Tuple[List[Minute], Steps], facts: Sequence[str]) -> List[str
     return [
         f"# {len(seen)} minutes of greedy and hostile tenants",
         "",
+        "For operators of a coordinator whose tenants they cannot trust.",
+        "",
         "Written by `make bench-load` (tests/bench/load.py). Two tenants attack a coordinator for 45 s of each minute. The greedy one",
         "floods it as in [the other table](neighbours.md). The hostile one (`server/testing/hostile.cc`) has workers that do not read what",
         "they are sent, sends messages that are too large, leaves connections and calls half open with a token and without, keeps idle",

@@ -222,6 +222,8 @@ def page(phases: List[Phase], steps: Steps, pages: int, facts: List[str]) -> Lis
     return [
         "# The cost of open pages for the job that they show",
         "",
+        "For operators who let many people watch a job at a time.",
+        "",
         f"Written by `make bench-pages` (tests/bench/pages.py). {pages} pages of the dashboard follow a job of two ranks: each has a stream of",
         "events and asks, about once a second, for what the job's page, its grid of ranks and its list of workers show. Phases of",
         f"{PHASE_SECONDS} s take turns: no page, pages of another coordinator with such a job, pages of this one. All of it shares one machine,",

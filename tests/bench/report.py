@@ -224,6 +224,8 @@ def page(results: Results) -> str:
     head = [
         "# Benchmarks",
         "",
+        "For users who choose between Farandole and its peers, and for people who change the data plane.",
+        "",
         "Written by `make bench` (tests/bench); `make bench-quick` prints a part of it within two minutes. All contenders of a row",
         f"were measured in one run, in turns, {results.rounds} rounds each: figures are medians over the rounds, and a ratio (the peer's time over",
         "Farandole's) is the median of the rounds' ratios. Between one run and another the same program varies up to 2 x, so only",

@@ -90,6 +90,8 @@ def page(done: Dict[Tuple[str, ...], List[Round]], facts: Sequence[str]) -> List
     lines = [
         "# How a tenant's flood affects another tenant",
         "",
+        "For operators of a coordinator that several teams share.",
+        "",
         "Written by `make bench-sharing` (tests/bench/sharing.py). A quiet tenant trains beside one that floods the same coordinator",
         "(`server/testing/neighbours.cc`): four of its jobs send tensors of 300 shapes that their other ranks never state, and read no",
         "answers; two send measurements and logged values as fast as they can; one program looks at jobs. The quiet tenant waits for a join,",

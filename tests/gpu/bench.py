@@ -76,6 +76,7 @@ def text_of(found: Dict[str, Any], ranks: int, device: str) -> str:
     return "\n".join(
         [
             "# GPUs\n",
+            "For users who train on GPUs.\n",
             "Written by `python tests/gpu/bench.py --write docs/benchmarks/gpu.md`. Both contenders run in the same processes, in turns;",
             "figures are medians over the rounds, a ratio is the peer's time over Farandole's, a difference is Farandole's time less the peer's.\n",
             *machine(found, ranks, device),

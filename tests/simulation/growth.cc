@@ -18,6 +18,8 @@ constexpr int kNames = 20;
 
 constexpr char kHead[] = R"(# Growth
 
+For people who plan jobs of many ranks.
+
 This page shows what a job costs by its number of ranks, eight on a host. `make growth` writes it: the coordinator's
 core (`server/job`), the leaders' channels, links, frames and pages are the real ones, and their messages are counted as
 they are; the network is not there. Bytes are those of the messages, without gRPC's and TCP's own. CPU time is one core of the

@@ -57,6 +57,19 @@ def test_lines_end_at_column_120(pages: List[Source]) -> None:
     assert not long, f"{len(long)} lines:\n" + "\n".join(long[:20])
 
 
+def test_a_page_says_in_its_first_lines_whom_it_is_for(pages: List[Source]) -> None:
+    # The pages of decisions are for the readers of their index. An index names the readers of each page.
+    silent = [
+        page.path
+        for page in pages
+        if page.path.startswith("docs/")
+        and not page.path.startswith("docs/decisions/")
+        and not page.path.endswith("/README.md")
+        and not re.search(r"^For ", "\n".join(page.lines[:6]), re.MULTILINE)
+    ]
+    assert not silent, f"{silent}: begin with 'For ...', in the program that writes the page if one does"
+
+
 def test_the_house_map_is_up_to_date() -> None:
     drawn = subprocess.run(["tools/house_map"], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode()
     assert (ROOT / "docs/map.md").read_text() == drawn, "draw it again: tools/house_map >docs/map.md"

@@ -40,7 +40,8 @@ ranks.
 }  // namespace
 
 std::string MetricsPage() {
-  std::string page = absl::StrCat("# Metrics\n\n", kGenerated, kMetricsIntroduction);
+  std::string page = absl::StrCat("# Metrics\n\nFor operators who watch a coordinator with Prometheus.\n\n", kGenerated,
+                                  kMetricsIntroduction);
   for (const MetricRow& row : MetricRows()) {
     absl::StrAppend(&page, "| ", Code(row.name), " | ", KindOf(row.kind), " | ", row.labels, " | ", Cell(row.help),
                     " |\n");
@@ -50,7 +51,7 @@ std::string MetricsPage() {
 
 std::string SettingsPage() {
   std::string page = absl::StrCat(
-      "# Settings\n\n", kGenerated,
+      "# Settings\n\nFor people who configure a coordinator, a launch or a worker.\n\n", kGenerated,
       "\n## farandole serve\nA flag goes before its environment variable, that before the file of `--config FILE` "
       "(`FARANDOLE_CONFIG`), that before the\ndefault. The file is YAML, a line `key: value` for each setting, where "
       "the key is the "

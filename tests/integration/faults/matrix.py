@@ -27,6 +27,8 @@ def page_of(seen: Dict[str, List[Seen]]) -> str:
     lines = [
         "# What happens when something fails",
         "",
+        "For users and operators who want to know what they see when a part of a job fails.",
+        "",
         "Written by `tests/integration/faults/test_faults.py --write-faults`, from real processes: four workers, started by `farandole",
         "run` with default settings unless the row says otherwise. The workers are on two hosts (network namespaces,",
         "each with its own sshd; ranks 0 and 1 on the first, 2 and 3 on the second). Rows about the coordinator or a",

@@ -7,6 +7,10 @@
 
 namespace farandole {
 
+// The first delay before a call to the coordinator or a connection to a peer is tried again: longer than a restart's
+// first refusals, and too short for a person to notice. The longest delay is the caller's choice, by what waits for it.
+inline constexpr absl::Duration kFirstRetryDelay = absl::Milliseconds(50);
+
 // Delays between attempts: doubling from `initial` to `longest`, each drawn evenly from its upper half, so that workers
 // which lost a coordinator or a peer together do not come back together. Every call that is tried again over a network
 // uses it. Not thread-safe.

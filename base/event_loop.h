@@ -16,6 +16,9 @@ namespace farandole {
 
 // Waits for file descriptors by epoll (level-triggered) and calls back for those that are ready. One thread at a time
 // runs the loop; any thread may call the rest. Descriptors stay their owners', who unwatch them before they close them.
+//
+// Two classes use epoll by themselves, because this loop waits without a limit and looks each callback up under a lock:
+// SocketSet (worker/transport/tcp) looks without waiting, and ClientListener (server/edge) waits until a deadline.
 class EventLoop {
  public:
   using Callback = std::function<void(uint32_t events)>;

@@ -6,8 +6,8 @@
  *   FARANDOLE_FAILED_PRECONDITION from every call: it is not a worker.
  * - Code that `interrupted` runs, a handler of Python's signals for instance, may call all functions too. Among those
  *   that have an `interrupted`, only farandole_shutdown does its work there: the others are
- *   FARANDOLE_FAILED_PRECONDITION, and name the call that they were made within. A signal handler of C's, which may come
- *   while a lock is held or memory is allocated, calls none: it sets a flag, which `interrupted` reads.
+ *   FARANDOLE_FAILED_PRECONDITION, and name the call that they were made within. A signal handler of C's, which may
+ *   come while a lock is held or memory is allocated, calls none: it sets a flag, which `interrupted` reads.
  * - Functions that can fail return a code (0: FARANDOLE_OK); farandole_last_error() says what, who and both values.
  * - Tensors are borrowed: memory given to a submission stays with the library until its handle is complete. It must be
  * contiguous and aligned to its element. Input and output may be the same; other overlap is not allowed.

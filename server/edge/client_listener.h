@@ -61,6 +61,9 @@ int HttpConnectionsForThisProcess();
 // deadline; nor do they send much, since gRPC buffers headers before it looks at them. Connections with a token have no
 // bound while descriptors are plenty. Those that come later share the rest: beyond their number the tenant that has
 // most of them loses its newest; the roles of the cluster count as a tenant of their own. Owned by GrpcServer.
+//
+// Not an EventLoop (base/event_loop.h), which waits without a limit: this thread waits until the next stranger's
+// deadline, and then looks at all of them at once, under one lock.
 class ClientListener {
  public:
   // Listens at all addresses that the host stands for; 0.0.0.0 and [::] stand for those of both families.

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "base/backoff.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/support/status.h"
@@ -41,8 +42,8 @@ struct CoordinatorAddress {
   std::string coordinator_users = {};
 };
 
-// The delays (base/backoff.h) before a call that failed is made again.
-inline constexpr absl::Duration kFirstRetryDelay = absl::Milliseconds(50);
+// The longest delay (base/backoff.h) before a worker's call that failed is made again: all workers of all jobs come
+// back to a coordinator that was restarted.
 inline constexpr absl::Duration kLongestRetryDelay = absl::Seconds(2);
 
 // Turns off gRPC's log on stderr for this process. gRPC logs each failed handshake, but the error of the call explains

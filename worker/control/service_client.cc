@@ -16,7 +16,7 @@
 namespace farandole {
 namespace {
 
-constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
+// Shorter than a worker's (coordinator_channel.h): a person waits for most of these calls, and there are few at a time.
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 // So often a wait surfaces.
 constexpr absl::Duration kSurface = absl::Milliseconds(100);
@@ -129,7 +129,7 @@ absl::StatusOr<std::string> ServiceClient::Call(const Request& request, const In
       absl::AbortedError(absl::StrCat("coordinator ", address_, " was given up before it answered"));
   const absl::Time end = SteadyNow() + request.patience;
   const absl::Time room_end = std::max(end, SteadyNow() + request.room_patience);
-  for (Backoff backoff(kFirstPause, kLongestPause);;) {
+  for (Backoff backoff(kFirstRetryDelay, kLongestPause);;) {
     std::string answer;
     const grpc::Status status = (*connection)->Attempt(caller, request, interrupted, &answer);
     if (status.ok()) return answer;

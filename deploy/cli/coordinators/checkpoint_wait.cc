@@ -20,7 +20,8 @@
 namespace farandole {
 namespace {
 
-// How often the job is looked at: soon at first, then about once a second, as an answer has all of its workers.
+// How often the job is looked at: soon at first, then about once a second, as an answer has all of its workers. These
+// are looks at a job that answers, and no retries, so they begin later than kFirstRetryDelay.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 // After so long it is said that none has come.

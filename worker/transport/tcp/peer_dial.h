@@ -50,7 +50,8 @@ class PeerDial {
     std::string bytes;
     // Ends its silence, or the pause before it is tried again.
     ControlLoop::TimerId timer = 0;
-    Backoff pause{absl::Milliseconds(50), absl::Seconds(1)};
+    // The longest is short, because the whole epoch waits for this connection.
+    Backoff pause{kFirstRetryDelay, absl::Seconds(1)};
     // The last error, and how far the attempt had come. It tells more than a new attempt that has come no further yet.
     std::string trouble;
     Stage failed_in = Stage::kIdle;

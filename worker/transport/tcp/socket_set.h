@@ -29,6 +29,10 @@ struct PeerSending {
 
 // The sockets of one rank to other hosts, owned by its worker. The holder of the engine's role polls them; when it
 // rests, one thread waits for it and rings its bell. The holder of the role makes all calls except Wake.
+//
+// Not an EventLoop (base/event_loop.h), which takes a lock and waits: each step of a collective between hosts polls, so
+// Poll takes no lock and never waits, and a second epoll descriptor, armed for one event, stands for all while it
+// rests.
 class SocketSet final : public Poller {
  public:
   using OnReady = std::function<void(bool readable, bool writable)>;

@@ -101,6 +101,15 @@ inline constexpr OpTraits kOpTraits[kOpTypeCount] = {
 // `op` must be a value of the enum.
 constexpr const OpTraits& TraitsOf(OpType op) { return kOpTraits[static_cast<int>(op)]; }
 
+// The bytes that each rank must at least send or receive, over the bytes of the collective, by nccl-tests'
+// doc/PERFORMANCE.md: bus bandwidth over algorithm bandwidth. 0 for an op without tensors.
+constexpr double BusFactor(OpType op, double ranks) {
+  const OpTraits& traits = TraitsOf(op);
+  if (traits.tensors == OpTraits::Tensors::kNone) return 0;
+  if (traits.rows != OpTraits::Rows::kNone) return (ranks - 1) / ranks;
+  return traits.reduces ? 2 * (ranks - 1) / ranks : 1;
+}
+
 }  // namespace farandole
 
 #endif  // FARANDOLE_BASE_OP_TYPE_H_

@@ -5,31 +5,28 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "base/op_type.h"
 
 namespace farandole::bench {
 
-enum class Op { kAllreduce, kAllgather, kBroadcast, kBarrier };
-
-// "allreduce", "allgather", "broadcast", "barrier".
-const char* Name(Op op);
-
 // The case that one line of the table measures.
 struct Case {
-  Op op = Op::kAllreduce;
+  OpType op = OpType::kAllreduce;
   DType dtype = DType::kF32;
-  // Of allreduce: kSum, kMin or kMax.
+  // kSum, kMin or kMax, if the op reduces.
   ReduceOp reduce = ReduceOp::kSum;
-  // Elements of one tensor: of allgather those that a rank contributes, of barrier 0.
+  // Elements of one tensor: those that a rank contributes, or of a broadcast and a scatter the root; 0 for a barrier.
+  // An op that shares out rows has as many for each rank.
   size_t count = 0;
   // How many tensors travel in one step, each with a name of its own.
   int tensors = 1;
   // The tensors lie in an arena (farandole.h), one after the other.
   bool in_arena = false;
 
-  // Of one tensor's result on a rank, as nccl-tests counts.
+  // The bytes of one tensor, as nccl-tests counts: of an op that gathers rows its result, of the others its input.
   uint64_t Bytes(int size) const;
   // True if all ranks leave a step together, with any sizes: then steps need no barrier between them.
-  bool Synchronizes() const { return op != Op::kBroadcast; }
+  bool Synchronizes() const { return !TraitsOf(op).has_root; }
 };
 
 }  // namespace farandole::bench

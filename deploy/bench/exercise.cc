@@ -139,13 +139,55 @@ class Broadcast : public Buffers {
   const Tile expected_;
 };
 
-// Results are memory of the handles, so a step keeps its handles until the next one.
-class Allgather : public Buffers {
+class Reducescatter : public Buffers {
  public:
-  Allgather(const Case& what, int rank, int size) : Buffers(what, rank, size) {
-    for (int each = 0; each < size; ++each) expected_.push_back(Tile::OfRank(what.dtype, each, size));
+  Reducescatter(const Case& what, int rank, int size)
+      : Buffers(what, rank, size),
+        expected_(Tile::Reduced(what.dtype, what.reduce, size)),
+        part_(what.count / static_cast<size_t>(size)),
+        parts_(PartsOf(what, part_), nullptr) {}
+
+  size_t CountWrong(uint64_t turn) override {
+    size_t wrong = 0;
+    for (size_t i = 0; i < names().size(); ++i)
+      wrong += expected_.CountWrong(parts_.tensors()[i], part_, turn + i + part_ * static_cast<size_t>(rank()));
+    return wrong;
   }
-  ~Allgather() override { Release(); }
+
+ private:
+  static Case PartsOf(Case what, size_t part) {
+    what.count = part;
+    return what;
+  }
+
+  farandole_handle Submit(size_t tensor) override {
+    return farandole_reducescatter(names()[tensor].c_str(), buffer(tensor), parts_.tensors()[tensor], shape(), 1,
+                                   dtype(), static_cast<int>(what().reduce), 1, 1, kWorld, wait_ms(), nullptr);
+  }
+
+  const Tile expected_;
+  // Elements of a rank's part, and the memory of this rank's parts.
+  const size_t part_;
+  const Memory parts_;
+};
+
+// An op whose result is memory of its handle: allgather, alltoall, gather or scatter. A step keeps its handles until
+// the next one.
+class Rows : public Buffers {
+ public:
+  Rows(const Case& what, int rank, int size) : Buffers(what, rank, size), piece_(what.count) {
+    const bool shares_out = TraitsOf(what.op).rows == OpTraits::Rows::kSharesOut;
+    if (shares_out) {
+      piece_ /= static_cast<size_t>(size);
+      first_ = piece_ * static_cast<size_t>(rank);
+    }
+    const bool has_root = TraitsOf(what.op).has_root;
+    for (int from = 0; from < size; ++from) {
+      const bool gives = !has_root || (shares_out ? from : rank) == kRoot;
+      if (gives) expected_.push_back(Tile::OfRank(what.dtype, from, size));
+    }
+  }
+  ~Rows() override { Release(); }
 
   void Rewrite(uint64_t turn) override {
     Release();
@@ -156,27 +198,27 @@ class Allgather : public Buffers {
     for (int i = 0; i < what().tensors; ++i) {
       const farandole_handle handle = Submit(static_cast<size_t>(i));
       if (handle < 0) return CallStatus(static_cast<int>(-handle));
-      gathered_.push_back(handle);
+      handles_.push_back(handle);
     }
-    for (const farandole_handle handle : gathered_) {
+    for (const farandole_handle handle : handles_) {
       if (const int code = farandole_wait(handle, -1); code != FARANDOLE_OK) return CallStatus(code);
     }
     return absl::OkStatus();
   }
 
   size_t CountWrong(uint64_t turn) override {
-    const size_t share = what().count * SizeOf(what().dtype);
+    const size_t piece_bytes = piece_ * SizeOf(what().dtype);
     size_t wrong = 0;
-    for (size_t i = 0; i < gathered_.size(); ++i) {
+    for (size_t i = 0; i < handles_.size(); ++i) {
       void* data = nullptr;
       int64_t bytes = 0;
-      const int code = farandole_result(gathered_[i], &data, &bytes, nullptr);
-      if (code != FARANDOLE_OK || static_cast<size_t>(bytes) != share * expected_.size()) {
-        wrong += what().count * expected_.size();
+      const int code = farandole_result(handles_[i], &data, &bytes, nullptr);
+      if (code != FARANDOLE_OK || static_cast<size_t>(bytes) != piece_bytes * expected_.size()) {
+        wrong += std::max<size_t>(piece_ * expected_.size(), 1);
         continue;
       }
       for (size_t each = 0; each < expected_.size(); ++each) {
-        wrong += expected_[each].CountWrong(static_cast<char*>(data) + each * share, what().count, turn + i);
+        wrong += expected_[each].CountWrong(static_cast<char*>(data) + each * piece_bytes, piece_, turn + i + first_);
       }
     }
     return wrong;
@@ -184,17 +226,30 @@ class Allgather : public Buffers {
 
  private:
   farandole_handle Submit(size_t tensor) override {
-    return farandole_allgather(names()[tensor].c_str(), buffer(tensor), shape(), 1, dtype(), kWorld, wait_ms(),
-                               nullptr);
+    const char* const name = names()[tensor].c_str();
+    switch (what().op) {
+      case OpType::kAlltoall:
+        return farandole_alltoall(name, buffer(tensor), shape(), 1, dtype(), nullptr, 0, kWorld, wait_ms());
+      case OpType::kGather:
+        return farandole_gather(name, buffer(tensor), shape(), 1, dtype(), kRoot, kWorld, wait_ms());
+      case OpType::kScatter:
+        return farandole_scatter(name, buffer(tensor), shape(), 1, dtype(), kRoot, kWorld, wait_ms());
+      default:
+        return farandole_allgather(name, buffer(tensor), shape(), 1, dtype(), kWorld, wait_ms(), nullptr);
+    }
   }
 
   void Release() {
-    for (const farandole_handle handle : gathered_) farandole_release(handle);
-    gathered_.clear();
+    for (const farandole_handle handle : handles_) farandole_release(handle);
+    handles_.clear();
   }
 
+  // Elements that come from one rank, the first of them in its contribution, and the contributions of the ranks that
+  // give this one some.
+  size_t piece_;
+  size_t first_ = 0;
   std::vector<Tile> expected_;
-  std::vector<farandole_handle> gathered_;
+  std::vector<farandole_handle> handles_;
 };
 
 class Barrier : public Exercise {
@@ -208,23 +263,30 @@ class Barrier : public Exercise {
 }  // namespace
 
 Exercise::Exercise(const Case& what, int rank, int size) : case_(what), rank_(rank), size_(size) {
-  for (int i = 0; i < what.tensors; ++i) names_.push_back(absl::StrCat("bench/", Name(what.op), "/", i));
+  for (int i = 0; i < what.tensors; ++i) names_.push_back(absl::StrCat("bench/", TraitsOf(what.op).name, "/", i));
 }
 
 absl::StatusOr<std::unique_ptr<Exercise>> Exercise::Make(const Case& what, int rank, int size) {
   absl::StatusOr<ArenaPointer> arena = MakeArena(what);
   if (!arena.ok()) return arena.status();
   switch (what.op) {
-    case Op::kAllreduce:
+    case OpType::kAllreduce:
       return std::make_unique<Allreduce>(what, rank, size, *std::move(arena));
-    case Op::kAllgather:
-      return std::make_unique<Allgather>(what, rank, size);
-    case Op::kBroadcast:
+    case OpType::kReducescatter:
+      return std::make_unique<Reducescatter>(what, rank, size);
+    case OpType::kAllgather:
+    case OpType::kAlltoall:
+    case OpType::kGather:
+    case OpType::kScatter:
+      return std::make_unique<Rows>(what, rank, size);
+    case OpType::kBroadcast:
       return std::make_unique<Broadcast>(what, rank, size);
-    case Op::kBarrier:
+    case OpType::kBarrier:
       return std::make_unique<Barrier>(what, rank, size);
+    default:
+      break;
   }
-  return absl::InternalError("a case has an op that there is no exercise for");
+  return absl::UnimplementedError(absl::StrCat("there is no measurement of ", TraitsOf(what.op).name));
 }
 
 absl::Status CallStatus(int code) {

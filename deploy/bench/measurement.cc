@@ -13,20 +13,7 @@ double Measurement::AlgorithmBandwidth() const {
   return static_cast<double>(Bytes()) / std::max(absl::ToDoubleSeconds(median), 1e-9);
 }
 
-double Measurement::BusBandwidth() const {
-  const double others = static_cast<double>(size - 1) / size;
-  switch (what.op) {
-    case Op::kAllreduce:
-      return AlgorithmBandwidth() * 2 * others;
-    case Op::kAllgather:
-      return AlgorithmBandwidth() * others;
-    case Op::kBroadcast:
-      return AlgorithmBandwidth();
-    case Op::kBarrier:
-      return 0;
-  }
-  return 0;
-}
+double Measurement::BusBandwidth() const { return AlgorithmBandwidth() * BusFactor(what.op, size); }
 
 Quantiles QuantilesOf(std::vector<double> samples) {
   FD_CHECK(!samples.empty());

@@ -24,7 +24,7 @@ struct Measurement {
 
   // Of all tensors of a step.
   uint64_t Bytes() const;
-  // Bytes a second by the median: of results, and of the bytes that each rank must at least send or receive for them
+  // Bytes a second by the median: of Bytes, and of the bytes that each rank must at least send or receive for them
   // (NCCL's bus bandwidth, which can be compared between numbers of ranks). 0 for barrier.
   double AlgorithmBandwidth() const;
   double BusBandwidth() const;

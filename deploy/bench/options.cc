@@ -22,7 +22,6 @@ constexpr NamedDType kDTypes[] = {{"f32", DType::kF32},      {"f16", DType::kF16
                                   {"i16", DType::kI16},      {"u16", DType::kU16},   {"i32", DType::kI32},
                                   {"i64", DType::kI64},      {"bool", DType::kBool}, {"f8e4m3", DType::kF8E4M3},
                                   {"f8e5m2", DType::kF8E5M2}};
-constexpr Op kOps[] = {Op::kAllreduce, Op::kAllgather, Op::kBroadcast, Op::kBarrier};
 constexpr ReduceOp kReduceOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax};
 
 std::vector<std::string> DTypeNames() {
@@ -31,9 +30,18 @@ std::vector<std::string> DTypeNames() {
   return names;
 }
 
+// All collectives; a join is none.
+std::vector<OpType> Ops() {
+  std::vector<OpType> ops;
+  for (int number = 0; number < kOpTypeCount; ++number) {
+    if (static_cast<OpType>(number) != OpType::kJoin) ops.push_back(static_cast<OpType>(number));
+  }
+  return ops;
+}
+
 std::vector<std::string> OpNames() {
   std::vector<std::string> names;
-  for (const Op op : kOps) names.emplace_back(Name(op));
+  for (const OpType op : Ops()) names.emplace_back(TraitsOf(op).name);
   return names;
 }
 
@@ -48,9 +56,9 @@ absl::Status NotOneOf(const char* option, const std::string& value, const std::v
       absl::StrCat(option, " is '", value, "', but must be one of ", absl::StrJoin(known, ", ")));
 }
 
-absl::StatusOr<Op> ReadOp(const std::string& name) {
-  for (const Op op : kOps) {
-    if (name == Name(op)) return op;
+absl::StatusOr<OpType> ReadOp(const std::string& name) {
+  for (const OpType op : Ops()) {
+    if (name == TraitsOf(op).name) return op;
   }
   return NotOneOf("--op", name, OpNames());
 }
@@ -79,15 +87,26 @@ std::vector<uint64_t> Sizes(const BenchOptions& options) {
   return sizes;
 }
 
-Case CaseOf(Op op, DType dtype, ReduceOp reduce, uint64_t bytes, const BenchOptions& options, int size) {
+Case CaseOf(OpType op, DType dtype, ReduceOp reduce, uint64_t bytes, const BenchOptions& options, int size) {
   Case what;
   what.op = op;
   what.dtype = dtype;
   what.reduce = reduce;
   what.tensors = options.tensors;
   what.in_arena = options.in_arena;
-  const uint64_t shares = op == Op::kAllgather ? static_cast<uint64_t>(size) : 1;
-  what.count = std::max<uint64_t>(bytes / SizeOf(dtype) / shares, 1);
+  const auto ranks = static_cast<uint64_t>(size);
+  const uint64_t elements = bytes / SizeOf(dtype);
+  switch (TraitsOf(op).rows) {
+    case OpTraits::Rows::kNone:
+      what.count = std::max<uint64_t>(elements, 1);
+      break;
+    case OpTraits::Rows::kGathers:
+      what.count = std::max<uint64_t>(elements / ranks, 1);
+      break;
+    case OpTraits::Rows::kSharesOut:
+      what.count = std::max<uint64_t>(elements / ranks, 1) * ranks;
+      break;
+  }
   return what;
 }
 
@@ -103,7 +122,9 @@ void AddBenchOptions(CLI::App* bench, BenchOptions* options) {
                    absl::StrCat("Element type: ", absl::StrJoin(DTypeNames(), ", "), "; several with commas"))
       ->delimiter(',')
       ->capture_default_str();
-  bench->add_option("--reduce", options->reduce, absl::StrCat("Of allreduce: ", absl::StrJoin(ReduceNames(), ", ")))
+  bench
+      ->add_option("--reduce", options->reduce,
+                   absl::StrCat("Of allreduce and reducescatter: ", absl::StrJoin(ReduceNames(), ", ")))
       ->capture_default_str();
   bench->add_option("--min", options->min_bytes, "Smallest size of a tensor in bytes; 64K and 1M are understood")
       ->transform(bytes)
@@ -135,13 +156,13 @@ absl::StatusOr<std::vector<Case>> ListCases(const BenchOptions& options, int siz
   if (!reduce.ok()) return reduce.status();
   std::vector<Case> cases;
   for (const std::string& op_name : options.ops) {
-    const absl::StatusOr<Op> op = ReadOp(op_name);
+    const absl::StatusOr<OpType> op = ReadOp(op_name);
     if (!op.ok()) return op.status();
-    if (options.in_arena && *op != Op::kAllreduce) {
+    if (options.in_arena && *op != OpType::kAllreduce) {
       return absl::InvalidArgumentError(absl::StrCat("--arena is for allreduce only, not for --op ", op_name));
     }
-    if (*op == Op::kBarrier) {
-      cases.emplace_back().op = Op::kBarrier;
+    if (TraitsOf(*op).tensors == OpTraits::Tensors::kNone) {
+      cases.emplace_back().op = *op;
       cases.back().dtype = DType::kU8;
       continue;
     }

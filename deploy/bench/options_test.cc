@@ -25,7 +25,7 @@ std::vector<std::string> Listed(const std::string& line, int size) {
   const auto cases = ListCases(Parse(line), size);
   if (!cases.ok()) return {std::string(cases.status().message())};
   for (const Case& each : *cases)
-    words.push_back(absl::StrCat(Name(each.op), " ", ShortName(each.dtype), " ", each.count));
+    words.push_back(absl::StrCat(TraitsOf(each.op).name, " ", ShortName(each.dtype), " ", each.count));
   return words;
 }
 
@@ -42,13 +42,21 @@ TEST(BenchOptionsTest, EveryOpIsMeasuredForEveryType) {
                                       "broadcast i64 8"}));
 }
 
+TEST(BenchOptionsTest, EveryRankGetsAsMuchOfWhatIsSharedOut) {
+  EXPECT_EQ(
+      Listed("--op alltoall,reducescatter,scatter,gather --min 4 --max 64 --factor 16", 3),
+      (std::vector<std::string>{"alltoall f32 3", "alltoall f32 15", "reducescatter f32 3", "reducescatter f32 15",
+                                "scatter f32 3", "scatter f32 15", "gather f32 1", "gather f32 5"}));
+}
+
 TEST(BenchOptionsTest, LessThanAnElementIsOneAndEqualSizesAreThereOnce) {
   EXPECT_EQ(Listed("--op allgather --min 4 --max 16 --factor 2", 4), std::vector<std::string>{"allgather f32 1"});
 }
 
 TEST(BenchOptionsTest, WhatThereIsNotIsNamed) {
-  EXPECT_EQ(Listed("--op alltoall", 2)[0],
-            "--op is 'alltoall', but must be one of allreduce, allgather, broadcast, barrier");
+  EXPECT_EQ(Listed("--op join", 2)[0],
+            "--op is 'join', but must be one of allreduce, allgather, broadcast, barrier, alltoall, reducescatter, "
+            "gather, scatter");
   EXPECT_EQ(Listed("--dtype f8", 2)[0].rfind("--dtype is 'f8', but must be one of f32, ", 0), 0);
   EXPECT_EQ(Listed("--reduce average", 2)[0], "--reduce is 'average', but must be one of sum, min, max");
   EXPECT_EQ(Listed("--arena --op broadcast", 2)[0], "--arena is for allreduce only, not for --op broadcast");

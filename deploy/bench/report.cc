@@ -19,7 +19,7 @@ std::string ShowMicroseconds(absl::Duration duration) {
 
 std::string ReportTitle() {
   return absl::StrFormat(
-      "# %10s %10s %7s %5s %9s %4s %11s %11s %10s %10s %7s %8s\n# %10s %10s %7s %5s %9s %4s %11s %11s %10s %10s %7s "
+      "# %10s %10s %7s %5s %13s %4s %11s %11s %10s %10s %7s %8s\n# %10s %10s %7s %5s %13s %4s %11s %11s %10s %10s %7s "
       "%8s",
       "size", "count", "tensors", "type", "op", "red", "time", "p99", "algbw", "busbw", "#wrong", "steps", "(B)",
       "(elements)", "", "", "", "", "(us)", "(us)", "(GB/s)", "(GB/s)", "", "");
@@ -27,17 +27,17 @@ std::string ReportTitle() {
 
 std::string ReportLine(const Measurement& measurement) {
   const Case& what = measurement.what;
-  return absl::StrFormat("  %10d %10d %7d %5s %9s %4s %11s %11s %10.3f %10.3f %7d %8d", what.Bytes(measurement.size),
-                         what.count, what.tensors, ShortName(what.dtype), Name(what.op),
-                         what.op == Op::kAllreduce ? Name(what.reduce) : "-", ShowMicroseconds(measurement.median),
+  return absl::StrFormat("  %10d %10d %7d %5s %13s %4s %11s %11s %10.3f %10.3f %7d %8d", what.Bytes(measurement.size),
+                         what.count, what.tensors, ShortName(what.dtype), TraitsOf(what.op).name,
+                         TraitsOf(what.op).reduces ? Name(what.reduce) : "-", ShowMicroseconds(measurement.median),
                          ShowMicroseconds(measurement.p99), measurement.AlgorithmBandwidth() / 1e9,
                          measurement.BusBandwidth() / 1e9, measurement.wrong, measurement.steps);
 }
 
 nlohmann::ordered_json ReportJson(const Measurement& measurement) {
   const Case& what = measurement.what;
-  nlohmann::ordered_json json = {{"op", Name(what.op)}, {"dtype", ShortName(what.dtype)}};
-  if (what.op == Op::kAllreduce) json["reduce"] = std::string(Name(what.reduce));
+  nlohmann::ordered_json json = {{"op", std::string(TraitsOf(what.op).name)}, {"dtype", ShortName(what.dtype)}};
+  if (TraitsOf(what.op).reduces) json["reduce"] = std::string(Name(what.reduce));
   json.update(nlohmann::ordered_json{{"ranks", measurement.size},
                                      {"tensors", what.tensors},
                                      {"arena", what.in_arena},

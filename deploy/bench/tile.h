@@ -23,7 +23,8 @@ class Tile {
 
   // Writes `count` elements to `out`.
   void Fill(void* out, size_t count, uint64_t turn) const;
-  // How many of the `count` elements at `found` differ from those that Fill writes.
+  // How many of the `count` elements at `found` differ from those that Fill writes. Those of `turn` + n are those of
+  // `turn` from the element n on.
   size_t CountWrong(const void* found, size_t count, uint64_t turn) const;
 
  private:

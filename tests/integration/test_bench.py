@@ -26,15 +26,17 @@ SUITE = cells.Suite([], [], [], rounds=2, seconds=0.01, train_steps=1, bursts=2,
 
 def test_every_op_is_measured_and_right(start: Callable[..., Program], tmp_path: pathlib.Path) -> None:
     written = tmp_path / "results.json"
-    what = ["--op", "allreduce,allgather,broadcast,barrier", "--dtype", "f32,bf16", "--max", "64K", "--factor", "256"]
+    ops = "allreduce,allgather,broadcast,barrier,alltoall,reducescatter,gather,scatter"
+    what = ["--op", ops, "--dtype", "f32,bf16", "--max", "64K", "--factor", "256"]
     run = start(*RUN, *BENCH, *what, "--seconds", "0.01", "--json", str(written))
     run.require_end(0)
     results = json.loads(written.read_text(encoding="utf-8"))
     assert (results["ranks"], results["hosts"]) == (2, 1)
     rows = results["rows"]
-    assert len(rows) == 3 * 2 * 2 + 1, run.output
+    assert len(rows) == 7 * 2 * 2 + 1, run.output
     assert all(row["wrong"] == 0 and row["steps"] >= 5 and 0 < row["median_us"] <= row["p99_us"] for row in rows)
-    assert run.output.count("allreduce") == run.output.count("allgather") == run.output.count("broadcast") == 4
+    assert {row["op"] for row in rows} == set(ops.split(","))
+    assert run.output.count("allreduce") == run.output.count(" gather") == run.output.count(" scatter") == 4
     assert "[1] " not in run.output, "rank 0 tells"
 
 
@@ -48,9 +50,9 @@ def test_many_tensors_are_one_step(start: Callable[..., Program], tmp_path: path
 
 
 def test_what_cannot_be_measured_is_said_by_name(start: Callable[..., Program]) -> None:
-    run = start(*BENCH, "--op", "alltoall")
+    run = start(*BENCH, "--op", "join")
     run.require_end(2)
-    assert "--op is 'alltoall', but must be one of allreduce, allgather, broadcast, barrier" in run.output
+    assert "--op is 'join', but must be one of allreduce, allgather, broadcast, barrier, alltoall, " in run.output
 
 
 def test_the_page_has_every_table_and_judges_by_ratios() -> None:

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
+#include "base/op_type.h"
 
 namespace farandole {
 namespace {
@@ -98,30 +99,16 @@ uint64_t MovingUs(const v1::FlightRecord& record) {
   return until_us - std::min(until_us, record.started_after_us());
 }
 
-// The bus bandwidth over the algorithm bandwidth, by nccl-tests' doc/PERFORMANCE.md.
-double BusFactor(v1::OpType op, double ranks) {
-  switch (op) {
-    case v1::OP_TYPE_ALLREDUCE:
-      return 2 * (ranks - 1) / ranks;
-    case v1::OP_TYPE_ALLGATHER:
-    case v1::OP_TYPE_REDUCESCATTER:
-    case v1::OP_TYPE_ALLTOALL:
-    case v1::OP_TYPE_GATHER:
-    case v1::OP_TYPE_SCATTER:
-      return (ranks - 1) / ranks;
-    case v1::OP_TYPE_BROADCAST:
-      return 1;
-    default:
-      return 0;
-  }
-}
+// A worker of another version may send an op that has no row. It counts as a join, which moves nothing.
+OpType KnownOp(v1::OpType op) { return op >= 0 && op < kOpTypeCount ? static_cast<OpType>(op) : OpType::kJoin; }
 
 // The size of a collective by nccl-tests' convention, from the sum and the most of what `told` ranks put in.
 double SizeOf(v1::OpType op, double sum, double most, double told, double ranks) {
   if (told == 0) return 0;
-  if (op == v1::OP_TYPE_ALLGATHER || op == v1::OP_TYPE_GATHER) return sum / told * ranks;
-  if (op == v1::OP_TYPE_SCATTER) return most;
-  return sum / told;
+  const OpTraits& traits = TraitsOf(KnownOp(op));
+  if (traits.rows == OpTraits::Rows::kGathers) return sum / told * ranks;
+  const bool is_of_root = traits.has_root && traits.rows == OpTraits::Rows::kSharesOut;
+  return is_of_root ? most : sum / told;
 }
 
 class Survey {
@@ -271,7 +258,7 @@ class Survey {
     if (sums.is_on_gpu || seconds <= 0) return;
     const double rate = SizeOf(sums.op, moved_sum, moved_most, moved_told, ranks) / (seconds / moved_told);
     cost->set_algorithm_bytes_per_second(rate);
-    cost->set_bus_bytes_per_second(rate * BusFactor(sums.op, ranks));
+    cost->set_bus_bytes_per_second(rate * BusFactor(KnownOp(sums.op), ranks));
   }
 
   void AddLast(uint32_t group, const Sums& sums, v1::CollectiveCost* cost) const {

@@ -7,6 +7,7 @@ from typing import List
 
 import harness
 import pytest
+from farandole._operations import OPERATIONS
 from farandole.client import (
     BarredHost,
     Checkpoint,
@@ -37,7 +38,7 @@ from farandole.client import (
     Wait,
     Worker,
 )
-from farandole.client._findings import _DTYPES, _OPERATIONS
+from farandole.client._findings import _DTYPES
 from farandole.client._timeline import Chunk
 from farandole.client._types import CheckpointList, TenantList
 from farandole.client._wire import decode, encode, numbers
@@ -262,7 +263,7 @@ def words_of(enum: str, prefix: str) -> List[str]:
 
 @pytest.mark.parametrize(
     "enum, prefix, function, table",
-    [("OpType", "OP_TYPE_", "OperationName", _OPERATIONS), ("DType", "DTYPE_", "DTypeName", _DTYPES)],
+    [("OpType", "OP_TYPE_", "OperationName", OPERATIONS), ("DType", "DTYPE_", "DTypeName", _DTYPES)],
 )
 def test_clients_have_a_word_for_each_value(enum: str, prefix: str, function: str, table: "tuple[str, ...]") -> None:
     header = (harness.ROOT / "sdk/cpp/farandole/client_findings.h").read_text(encoding="utf-8")

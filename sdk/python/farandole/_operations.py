@@ -17,6 +17,19 @@ from ._handles import Handle, at_once
 from .process_sets import ProcessSet, global_process_set
 from .reduce_ops import Average, choose
 
+# The operations' words, in the order of their numbers in proto/farandole/v1/types.proto.
+OPERATIONS = (
+    "allreduce",
+    "allgather",
+    "broadcast",
+    "barrier",
+    "alltoall",
+    "reducescatter",
+    "join",
+    "gather",
+    "scatter",
+)
+
 Given = TypeVar("Given")
 """What callers may give: an array, or what can be made one."""
 Array = TypeVar("Array")

@@ -6,19 +6,9 @@ import datetime
 import enum
 from typing import List, Optional
 
+from .._operations import OPERATIONS
 from . import _wire
 
-_OPERATIONS = (
-    "allreduce",
-    "allgather",
-    "broadcast",
-    "barrier",
-    "alltoall",
-    "reducescatter",
-    "join",
-    "gather",
-    "scatter",
-)
 _DTYPES = (
     "uint8",
     "int8",
@@ -37,7 +27,7 @@ _DTYPES = (
 
 
 def _operation(number: int) -> str:
-    return _OPERATIONS[number] if number < len(_OPERATIONS) else "unknown"
+    return OPERATIONS[number] if number < len(OPERATIONS) else "unknown"
 
 
 def _dtype(number: int) -> str:
@@ -72,7 +62,7 @@ class Wait:
     """A collective that some ranks have submitted and others have not."""
 
     name: str = _wire.text(1)
-    operation: str = _wire.choice(2, _operation, _OPERATIONS[0])
+    operation: str = _wire.choice(2, _operation, OPERATIONS[0])
     """ "allreduce" and so on."""
     group: int = _wire.whole(3)
     """The number of its process set; 0: all ranks."""
@@ -120,7 +110,7 @@ class Submission:
     ordinal: int = _wire.whole(2)
     """The how manieth of its name in this epoch: equal on all ranks for those that belong together."""
     progress: Progress = _wire.choice(3, _progress, Progress.UNKNOWN)
-    operation: str = _wire.choice(4, _operation, _OPERATIONS[0])
+    operation: str = _wire.choice(4, _operation, OPERATIONS[0])
     dtype: str = _wire.choice(5, _dtype, _DTYPES[0])
     size_bytes: int = _wire.whole(6)
     group: int = _wire.whole(7)

@@ -141,37 +141,37 @@ void AdminService::Keep(const AdminCall& keyed, UnaryCall* call, const std::stri
       keyed, StoreBatch(), [call](const absl::Status& finished) { call->End(finished); }, response);
 }
 
-void AdminService::OnCreateTenant(UnaryCall* call, const v1::CreateTenantRequest* request,
-                                  v1::CreateTenantResponse* response) {
+template <typename Request, typename Result>
+void AdminService::Change(UnaryCall* call, const char* method, const Request& request,
+                          void (TenantRegistrar::*carry)(const Access&, const Request&,
+                                                         std::function<void(absl::StatusOr<Result>)>),
+                          std::function<void(Result)> tell) {
   const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kManageTenants);
   if (!access.ok()) return call->End(access.status());
   // Before the change waits for its line in the audit log.
-  if (absl::Status key = AnswerLedger::CheckKey(request->idempotency_key()); !key.ok()) return call->End(key);
-  const AuditLog::Call audited{"AdminService.CreateTenant", call->context().peer(),
-                               absl::StrCat("tenant ", request->tenant())};
-  router_->changes().Carry<v1::CreateTenantResponse>(
-      *access, audited, request->SpaceUsedLong(),
-      [=, access = *access](auto done) { registrar_->Create(access, *request, done); },
-      [=](v1::CreateTenantResponse created) { response->Swap(&created); },
+  if (absl::Status key = AnswerLedger::CheckKey(request.idempotency_key()); !key.ok()) return call->End(key);
+  const AuditLog::Call audited{absl::StrCat("AdminService.", method), call->context().peer(),
+                               absl::StrCat("tenant ", request.tenant())};
+  router_->changes().Carry<Result>(
+      *access, audited, request.SpaceUsedLong(),
+      [=, access = *access, &request](auto done) { (registrar_->*carry)(access, request, done); }, std::move(tell),
       [=](const absl::Status& status) { call->End(status); });
 }
 
+void AdminService::OnCreateTenant(UnaryCall* call, const v1::CreateTenantRequest* request,
+                                  v1::CreateTenantResponse* response) {
+  Change<v1::CreateTenantRequest, v1::CreateTenantResponse>(
+      call, "CreateTenant", *request, &TenantRegistrar::Create,
+      [response](v1::CreateTenantResponse created) { response->Swap(&created); });
+}
+
 void AdminService::OnSetQuota(UnaryCall* call, const v1::SetQuotaRequest* request, v1::SetQuotaResponse* response) {
-  const absl::StatusOr<Access> access = router_->Authenticate(call->context(), Right::kManageTenants);
-  if (!access.ok()) return call->End(access.status());
-  // Before the change waits for its line in the audit log.
-  if (absl::Status key = AnswerLedger::CheckKey(request->idempotency_key()); !key.ok()) return call->End(key);
-  const AuditLog::Call audited{"AdminService.SetQuota", call->context().peer(),
-                               absl::StrCat("tenant ", request->tenant())};
-  router_->changes().Carry<v1::TenantSummary>(
-      *access, audited, request->SpaceUsedLong(),
-      [=, access = *access](auto done) { registrar_->SetQuota(access, *request, done); },
-      [=](v1::TenantSummary changed) {
-        *response->mutable_tenant() = std::move(changed);
-        // Launches that wait may have room now, or another reason.
-        router_->queue()->Look();
-      },
-      [=](const absl::Status& status) { call->End(status); });
+  Change<v1::SetQuotaRequest, v1::TenantSummary>(call, "SetQuota", *request, &TenantRegistrar::SetQuota,
+                                                 [this, response](v1::TenantSummary changed) {
+                                                   *response->mutable_tenant() = std::move(changed);
+                                                   // Launches that wait may have room now, or another reason.
+                                                   router_->queue()->Look();
+                                                 });
 }
 
 }  // namespace farandole

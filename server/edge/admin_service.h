@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_SERVER_EDGE_ADMIN_SERVICE_H_
 #define FARANDOLE_SERVER_EDGE_ADMIN_SERVICE_H_
 
+#include <functional>
 #include <string>
 
 #include "farandole/v1/admin.grpc.pb.h"
@@ -41,6 +42,13 @@ class AdminService : public RawService<v1::AdminService> {
   template <typename Request, typename Response, typename MakeEvent>
   void CarryOut(UnaryCall* call, const JobCall& asked, const Request& request, Response* response,
                 const MakeEvent& make_event);
+  // Audits a change of `request`'s tenant, and has it carried out by `carry` of the registrar; `tell` puts its result
+  // into the response. `request` is there until the call ends.
+  template <typename Request, typename Result>
+  void Change(UnaryCall* call, const char* method, const Request& request,
+              void (TenantRegistrar::*carry)(const Access&, const Request&,
+                                             std::function<void(absl::StatusOr<Result>)>),
+              std::function<void(Result)> tell);
   // The job has answered a call well: that is kept, and then told.
   void Keep(const AdminCall& keyed, UnaryCall* call, const std::string& response);
 

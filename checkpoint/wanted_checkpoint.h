@@ -34,7 +34,7 @@ class WantedCheckpoint {
   bool Tell(uint64_t serial, uint64_t epoch, int64_t now_ms);
   // A checkpoint was committed. True: it is the one that was wanted.
   bool Fulfil(const v1::Checkpoint& checkpoint, int64_t now_ms);
-  // There will be none, for this reason.
+  // Ends the request: there will be no checkpoint, for this reason.
   void Fail(absl::string_view sentence, int64_t now_ms);
 
   // The number to send to rank 0 of the epoch that runs (CheckpointWanted.serial), if that does not know it yet.

@@ -80,7 +80,7 @@ class Coordinator {
   std::string address() const;
   // "" for none.
   std::string http_address() const;
-  // It is spoken there by HTTPS.
+  // Whether http_address() speaks HTTPS.
   bool has_https() const;
   // The requests that the HTTP port answers: "GET /metrics".
   const std::vector<std::string>& http_routes() const;

@@ -15,7 +15,7 @@ namespace farandole {
 //   ALREADY_EXISTS, PERMISSION_DENIED  as CheckBindable
 absl::StatusOr<GrpcServerOptions> CheckGrpcOptions(const CoordinatorOptions& options);
 
-// The same of the HTTP edge; nothing where there is none.
+// The options of the HTTP edge, checked as well; nothing if there is none.
 absl::StatusOr<std::optional<HttpEdgeOptions>> CheckHttpOptions(const CoordinatorOptions& options);
 
 }  // namespace farandole

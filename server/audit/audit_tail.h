@@ -16,7 +16,7 @@ struct AuditPart {
   std::vector<nlohmann::ordered_json> lines;
   // The place before which the reading goes on; "": there is no earlier line.
   std::string next;
-  // As many bytes of the files were read.
+  // How many bytes of the files were read.
   size_t read_bytes = 0;
 };
 

@@ -35,7 +35,7 @@ class HostLinks {
 
   // A heartbeat of that host that is within its bounds.
   void Take(uint32_t host, const v1::Measures& measures, absl::Duration since_began);
-  // Those that have carried something.
+  // The links that have carried something lately.
   std::vector<Link> Recent() const;
 
  private:

@@ -202,7 +202,7 @@ class Judge {
   std::vector<Row> rows_;
   // The mean wait for others of all rows, in each bucket of the rings.
   std::vector<double> mean_waited_;
-  // The same with what they wait while a collective runs.
+  // The same, with their waits while a collective runs.
   std::vector<double> mean_in_calls_;
   uint64_t steps_ = 0;
   double seconds_ = 0;

@@ -31,7 +31,7 @@ struct HttpsUrl {
 
 // INVALID_ARGUMENT: the text is no "https://HOST[:PORT][/PATH]", or has a user's name or a fragment.
 absl::StatusOr<HttpsUrl> ParseHttpsUrl(absl::string_view text);
-// The same, or "http://HOST[:PORT][/PATH]".
+// As ParseHttpsUrl, and takes "http://HOST[:PORT][/PATH]" as well.
 absl::StatusOr<HttpsUrl> ParseHttpUrl(absl::string_view text);
 // For people and logs: without user and password, and without the query, which may have a key.
 std::string ShownUrl(absl::string_view url);

@@ -95,7 +95,7 @@ class JobLoop {
     ByteCharge charge;
     bool of_cluster = false;
 
-    // It is a tick of the loop's own, which the mailbox does not count.
+    // Whether it is a tick of the loop's own, which the mailbox does not count.
     bool IsTick() const { return std::holds_alternative<Ticked>(event); }
   };
   // A job in this loop. While it is being read from the store it has no runner and its events wait.
@@ -105,7 +105,7 @@ class JobLoop {
     std::unique_ptr<JobRunner> runner;
     std::deque<WaitingEvent> waiting;
     std::function<void(absl::Status)> restored;
-    // There is no such job, and what the store has of it is to go.
+    // There is no such job, and its rows in the store are to be deleted.
     bool is_purge = false;
     // A tick is among `waiting`.
     bool tick_waits = false;

@@ -150,7 +150,7 @@ class GatedStore : public Store {
     inner_->Measure(std::move(prefixes), std::move(done));
   }
 
-  // Those that take jobs over or read.
+  // How many calls took jobs over or read.
   int calls() const { return calls_; }
 
   CallGate& commits() { return commits_; }

@@ -46,7 +46,8 @@ class Mailbox {
   //   RESOURCE_EXHAUSTED  the job has as many events waiting as may wait (both named); retry in a second
   //   UNAVAILABLE         the mailbox is closed: the coordinator stops
   absl::Status Push(JobKey job, Event event, ByteCharge charge = {}, bool of_cluster = false);
-  // Puts in a call to be made on the loop's thread, also after Close. As many as the loop has unfinished calls.
+  // Puts in a call to be made on the loop's thread, also after Close. There are at most as many as the loop
+  // has unfinished calls.
   void Post(std::function<void()> completion);
   // No event is taken from now on; those that wait are still delivered.
   void Close();

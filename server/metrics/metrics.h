@@ -41,8 +41,8 @@ struct MetricRow {
 // All metrics of the coordinator.
 absl::Span<const MetricRow> MetricRows();
 
-// Most jobs that have a row of their own in farandole_job_negotiation_messages_total; the others share job="". As many
-// have one in each row about GPUs; the others have none.
+// Most jobs that have a row of their own in farandole_job_negotiation_messages_total; the others share job="". In the
+// metrics of GPUs as many jobs have a row; the others have none.
 inline constexpr size_t kMaxJobRows = 1000;
 
 // The coordinator's own counters. Any thread. Owned by the coordinator.

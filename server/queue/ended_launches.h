@@ -28,7 +28,7 @@ class EndedLaunches {
   void Add(const JobKey& key, const v1::Launch& launch, const absl::Status& status, absl::Time now);
   // Null: nothing is known of its end. Good until the next call.
   const absl::Status* Find(const JobKey& key, const v1::Launch& launch) const;
-  // Those that ended long ago go.
+  // Forgets those that ended long ago.
   void Forget(absl::Time now);
 
   size_t size() const { return ends_.size(); }

@@ -96,7 +96,7 @@ class Queue {
   std::optional<JobKey> Next(const Pool& pool, absl::Time now, const std::set<std::string>& held = {}) const;
   // OK: a launch that does not wait may start. RESOURCE_EXHAUSTED: why it may not.
   absl::Status CheckNew(const Entry& entry, const Pool& pool, absl::Time now) const;
-  // The same by the quotas alone, whoever waits.
+  // Looks at the quotas alone, whatever else waits.
   static absl::Status CheckQuota(const Entry& entry, const Pool& pool);
   // RESOURCE_EXHAUSTED: it could not start if nothing else ran.
   static absl::Status CheckEver(const Entry& entry, const Pool& pool);
@@ -135,7 +135,7 @@ class Queue {
   std::vector<const Entry*> InOrder(const std::string& tenant, const Pool& pool, absl::Time now) const;
   // Why an entry that the quotas have room for must let others go before; "": it need not.
   std::string WhyBehind(const Entry& entry, const Verdict& verdict, const Pool& pool, absl::Time now) const;
-  // The same, of its own tenant's first and of other tenants' ones.
+  // Why it must let its own tenant's first launch go before, and why those of other tenants; "": it need not.
   std::string WhyBehindOwn(const Entry& entry, const Pool& pool, absl::Time now) const;
   std::string WhyNotBorrow(const Entry& entry, const Pool& pool, absl::Time now) const;
 

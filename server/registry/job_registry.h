@@ -43,8 +43,8 @@ bool operator<(const JobPlace& a, const JobPlace& b);
 // (named).
 absl::StatusOr<v1::JobSummary> SummaryOf(const StoreRow& row);
 
-// A tenant's use of its quota: its jobs that form or run, and the workers that they want. Also jobs that have room and
-// no worker yet.
+// A tenant's use of its quota: its jobs that form or run, and the workers that they want. Jobs that
+// have room and no worker yet count, too.
 struct Usage {
   uint64_t jobs = 0;
   uint64_t workers = 0;
@@ -73,9 +73,9 @@ class JobRegistry {
                      const std::function<absl::Status(const Usages&)>& fits);
   // RESOURCE_EXHAUSTED: as many jobs of the tenant are kept as can be.
   absl::Status CheckKept(const JobKey& key) const;
-  // It is active, or has room.
+  // Whether the job is active, or has room.
   bool HasRoom(const JobKey& key) const;
-  // What the jobs of `tenant` use; "": those of all tenants.
+  // The use of the quota by `tenant`; "": by all tenants.
   Usages ReadUsages(absl::string_view tenant = "") const;
   // The launches that wait, and the workers that they want; of the same.
   Usages ReadQueued(absl::string_view tenant = "") const;
@@ -103,11 +103,11 @@ class JobRegistry {
   // Gives back the room of a job that is not active.
   void Release(const JobKey& key);
 
-  // There is such a job, or room for it.
+  // Whether there is such a job, or room for it.
   bool Knows(const JobKey& key) const;
-  // There is such a job and it has ended, whether a launch of it waits or not.
+  // Whether there is such a job and it has ended. A launch of it may wait.
   bool HasEnded(const JobKey& key) const;
-  // It is listed, or will be as soon as a worker joins.
+  // Whether the job is listed, or will be as soon as a worker joins.
   bool IsShown(const JobKey& key) const;
 
   // The first `most` jobs of `tenant` ("": of all tenants) that come behind `after`, newest first. Costs what the page
@@ -161,7 +161,7 @@ class JobRegistry {
   absl::btree_map<JobKey, Shown> queued_ ABSL_GUARDED_BY(mutex_);
   Usages usages_ ABSL_GUARDED_BY(mutex_);
   Usages queued_usages_ ABSL_GUARDED_BY(mutex_);
-  // Those of this life.
+  // The updates in this life of the coordinator.
   JobUpdates updates_ ABSL_GUARDED_BY(mutex_);
   EndedJobs ended_ ABSL_GUARDED_BY(mutex_);
   // The number of each tenant's last job that was forgotten.

@@ -15,7 +15,7 @@ class JobUpdates {
  public:
   // The job was updated.
   void Note(const JobKey& key);
-  // There is no such job any more; nothing where it had no update.
+  // Forgets a job that is no more. Does nothing if it had no update.
   void Erase(const JobKey& key);
   // The jobs that were updated after the call that gave `*seen`, which becomes this call's; 0 means all. The one that
   // was updated last is the last.

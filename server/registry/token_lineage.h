@@ -52,7 +52,7 @@ class TokenLineage {
     void Enter() { reached_.emplace(id(), since_unix_ms()); }
     // `other` is derived from it.
     void Follow(const std::string& other, const Link& link);
-    // Those that were entered.
+    // The tokens that were entered, and since when.
     const Times& reached() const { return reached_; }
 
    private:

@@ -82,9 +82,9 @@ class TokenTable {
     std::string id;
     v1::TokenUseRecord record;
   };
-  // As the store has it.
+  // Takes a use as the store has it.
   void SetUsed(const std::string& id, v1::TokenUseRecord use);
-  // Those that are a minute later than the ones that were told before.
+  // The uses that are a minute later than the ones that were told before.
   std::vector<Use> TakeUses();
 
  private:
@@ -152,7 +152,7 @@ class TokenTable {
   // By name; of those that have tokens.
   absl::btree_map<std::string, Kept> tenants_ ABSL_GUARDED_BY(mutex_);
   TokenLineage lineage_ ABSL_GUARDED_BY(mutex_);
-  // Those with a use that TakeUses has not told yet and is to tell.
+  // Ids of tokens with a use that TakeUses is to tell.
   absl::btree_set<std::string> untold_ ABSL_GUARDED_BY(mutex_);
 };
 

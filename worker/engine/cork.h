@@ -15,8 +15,8 @@ namespace farandole {
 // threads take to look.
 class Cork {
  public:
-  // Bytes that need not wait for more: of the first batch, which is to start the network soon, and of the others. Those
-  // of PyTorch's DistributedDataParallel.
+  // Bytes that need not wait for more: of the first batch, which is to start the network soon, and of the others.
+  // PyTorch's DistributedDataParallel has the same numbers.
   static constexpr int64_t kFirstBytes = int64_t{1} << 20;
   static constexpr int64_t kBytes = int64_t{25} << 20;
   static constexpr int64_t kLongestNs = 5'000'000;

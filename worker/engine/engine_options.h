@@ -45,7 +45,7 @@ struct EngineOptions {
   uint64_t epoch = 0;
 };
 
-// Those of an engine's parts.
+// The options of the engine's SubmissionTable.
 SubmissionOptions TableOptions(const EngineOptions& options, ReadyChannel* channel, ControlLink* link,
                                RankMeter* meter);
 Orderer::Options OrdererOptions(const EngineOptions& options);

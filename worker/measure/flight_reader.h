@@ -9,7 +9,7 @@
 
 namespace farandole {
 
-// So many of the latest submissions are shown of a rank, alive or dead.
+// The most of a rank's latest submissions that are shown, whether it is alive or dead.
 inline constexpr size_t kShownFlights = 256;
 
 // The submissions of the epoch that a rank is in, or was in when its process died: the `most` latest, and older ones

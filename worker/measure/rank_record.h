@@ -40,7 +40,7 @@ struct alignas(64) RankRecord {
   alignas(64) std::atomic<int64_t> cpu_ns;
   // Hosts to which it has sent bulk data, in the order in which it began, and what TCP tells of it, as of its last
   // beat: for how long data was under way that the other host would have had room for, and how many bytes it has
-  // acknowledged. Those beyond the first `peer_count` are not there.
+  // acknowledged. Only the first `peer_count` are there.
   struct PeerHost {
     std::atomic<uint32_t> host;
     std::atomic<int64_t> sending_ns;
@@ -49,7 +49,7 @@ struct alignas(64) RankRecord {
   std::atomic<uint32_t> peer_count;
   PeerHost peers[kMostPeerHosts];
   // Sections of the program, in the order in which it has begun them first, and the time of its own in each, as of its
-  // last beat. Those beyond the first `section_count` have no name yet.
+  // last beat. Only the first `section_count` have a name.
   struct Section {
     char name[kMostSectionBytes];
     std::atomic<uint32_t> name_bytes;

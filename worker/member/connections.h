@@ -83,7 +83,7 @@ class Connections {
   std::vector<HostMeasures::Sending> Sending() const;
   // How ranks lie where bulk data is concerned: those on one of these hosts share memory.
   const Hosts& bulk_hosts() const { return bulk_hosts_; }
-  // Those that the transport reduces in place.
+  // The arenas that the transport reduces in place.
   ArenaTable& arenas() { return arenas_; }
 
  private:

@@ -76,7 +76,7 @@ class CoordinatorLink final : public ControlLink {
   // before Connect; the coordinator knows which ranks have left.
   absl::Status Watch(const Hosts& hosts, std::vector<std::string> who);
   // After Watch: from now on events go to the engine; those that came before first. `channel` as the engine's.
-  // Also watches the GPU for work that hangs or fails. `gpus` and `sending` (Connections::Sending) may be null.
+  // It watches the GPU for work that hangs or fails, too. `gpus` and `sending` (Connections::Sending) may be null.
   void Connect(Engine* engine, ReadyChannel* channel, GpuCollectives* gpus, HostMeasures::ReadSending sending = nullptr,
                const LastingParts& lasting = {});
   // Any thread: the connection to a rank of another host, which has not left, is lost. Reports this to the coordinator.

@@ -112,7 +112,7 @@ class LargeReader {
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   // nullopt: no message may be looked at before `*until`.
   std::optional<ChosenQueue> NextTurn(absl::Time now, absl::Time* until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Nobody of it waits, nor owes anything.
+  // Whether nothing of the line waits, and none of its senders owes anything.
   static bool IsIdle(const Line& line, absl::Time now);
   static bool IsPaced(Kind kind, const Pace* pace, const Waiting& waiting);
   static absl::Duration WaitOf(Kind kind, const Pace* pace, const Waiting& waiting, absl::Time now);
@@ -120,7 +120,7 @@ class LargeReader {
   // The end of a turn: the message is back at the head of its queue, or was read at this cost.
   void EndTurn(const ChosenQueue& turn, std::optional<int64_t> cost, Waiting waiting)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Those for which it is true.
+  // Takes out the messages for which `is_taken` is true.
   std::vector<Waiting> Take(absl::FunctionRef<bool(const Waiting&)> is_taken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets senders and lines of which nothing is owed.
   void Forget(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -9,7 +9,7 @@
 
 namespace farandole {
 
-// The most messages, texts and unknown fields that one message may have in it. Those of a hello with 65,536 names are
+// The most messages, texts and unknown fields that one message may have in it. A hello with 65,536 names has
 // fewer.
 inline constexpr int64_t kMostParts = 1 << 20;
 

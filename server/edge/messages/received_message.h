@@ -15,12 +15,12 @@ namespace farandole {
 // The bytes of a message that gRPC has received, which nobody has read yet.
 class ReceivedMessage {
  public:
-  // None.
+  // No message.
   ReceivedMessage() = default;
   // Weighs the bytes of a message of this type. Errors: WeighMessage's.
   static absl::StatusOr<ReceivedMessage> Weigh(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor& type);
 
-  // Those that it takes when it is read.
+  // The bytes of memory that the message takes when it is read.
   int64_t memory_bytes() const { return weight_.memory_bytes; }
   // Without its unknown fields: nobody checks their bounds, and each copy that is kept has them. INVALID_ARGUMENT: the
   // bytes are not that message after all.

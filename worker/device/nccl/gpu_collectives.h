@@ -24,7 +24,7 @@ struct GpuLibraries {
   // Null: the GPU's load is not read off.
   GpuMeter::Library nvml;
 
-  // Those that are found at run time; `nccl_path` as in NcclLibrary::Load.
+  // The libraries that are found at run time; `nccl_path` as in NcclLibrary::Load.
   static GpuLibraries OfMachine(const std::string& nccl_path);
 };
 
@@ -72,7 +72,7 @@ class GpuCollectives {
   // To be called when nothing more is started: returns when all that was enqueued is done, and the communicators are
   // finished in order, or when `give_up` gives true.
   void Finish(const std::function<bool()>& give_up);
-  // The same of the communicator of this process set, which was removed.
+  // Does the same for the communicator of one process set, which was removed.
   void Forget(uint32_t group, const std::function<bool()>& give_up);
 
  private:

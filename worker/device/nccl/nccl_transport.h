@@ -66,7 +66,7 @@ class NcclTransport {
   // From any thread: finishes the communicator of a removed process set, if it has one. None of its collectives runs
   // any more, and all its ranks call this.
   void Forget(uint32_t group);
-  // The same of all; nothing more is started.
+  // Does the same for all process sets; nothing more is started.
   void Finish();
 
  private:

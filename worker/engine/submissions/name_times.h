@@ -8,7 +8,7 @@
 
 namespace farandole {
 
-// So many names of a rank are told, as FlightRecords.times says.
+// The most names of a rank that are told, as FlightRecords.times says.
 inline constexpr size_t kMostNameTimes = 512;
 
 // Adds to `records` how the names that are known have fared in the epoch: of more than kMostNameTimes, those that took

@@ -41,7 +41,7 @@ class TimelineText {
   // Before the first event: the lines that name the process.
   void BeginPart();
   void Add(const TimelineEvent& event);
-  // So many events were lost until then.
+  // Notes that so many events were lost until then.
   void AddDropped(uint64_t events, int64_t at_ns);
 
  private:

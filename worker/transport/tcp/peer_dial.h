@@ -26,7 +26,7 @@ class PeerDial {
     // Its nonce is made anew for each connection.
     PeerClaim claim;
     std::string who;
-    // Those that are no TCP endpoints are passed over.
+    // Endpoints that are not TCP's are passed over.
     std::vector<std::string> endpoints;
     absl::Time deadline;
   };

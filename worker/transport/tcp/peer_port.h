@@ -37,7 +37,7 @@ class PeerPort {
   struct Identity {
     uint64_t epoch = 0;
     std::string secret;
-    // Also data. Equal on all ranks; ranks that differ do not connect for data.
+    // Encrypts data, too. Equal on all ranks; ranks that differ do not connect for data.
     bool encrypts = false;
     int rank = 0;
     // By rank: Member.endpoints, of which those count that begin with "tcp:"; and names for sentences: "rank 2 (pid

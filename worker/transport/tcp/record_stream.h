@@ -23,8 +23,8 @@ class RecordWriter {
   absl::string_view rest() const { return absl::string_view(record_.get() + sent_, size_ - sent_); }
   // Where nothing is to be sent: makes a record of the first `bytes` bytes of `parts`, 1 to kMostRecordBytes.
   void Seal(absl::Span<const iovec> parts, size_t bytes);
-  // So many bytes of rest() were sent. Gives how many bytes of plaintext have gone by it: all of the record's if it was
-  // the record's end, otherwise none.
+  // Notes that so many bytes of rest() were sent. Gives how many bytes of plaintext have gone by it: all of the
+  // record's if it was the record's end, otherwise none.
   size_t Sent(size_t bytes);
 
  private:
@@ -42,7 +42,7 @@ class RecordReader {
 
   // Where the next bytes that come are to be put; never empty after Read has given 0.
   absl::Span<char> room();
-  // So many bytes were put there.
+  // Notes that so many bytes were put into room().
   void Add(size_t bytes) { end_ += bytes; }
   // Fills `parts`, of `most` bytes in all, with plaintext that verifies, as far as there is some in one record, and
   // gives how many bytes that were: 0 if more bytes must come first.

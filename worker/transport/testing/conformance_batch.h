@@ -63,7 +63,7 @@ class ConformanceMemory {
     std::vector<std::vector<char>> inputs;
     std::vector<std::vector<char>> outputs;
     std::vector<Fragment> fragments;
-    // What an alltoall has sent and received.
+    // The elements that an alltoall sends and receives.
     std::vector<int64_t> sent_counts;
     std::vector<int64_t> received_counts;
   };

@@ -38,9 +38,10 @@ class HandlePool {
   bool IsFull() const { return free_.empty() && submissions_.size() >= kMostHandles; }
   // A submission with a handle of its own; the pool must not be full.
   Submission* Allocate();
-  // Nobody needs the submission any more, and its handle is no longer known. TakeDropped gives what it held on a GPU.
+  // Takes back a submission that is no longer needed; its handle is no longer known. TakeDropped gives what it held on
+  // a GPU.
   void Recycle(Submission* submission);
-  // The same of a submission on the host, but it keeps its description. Reuse gives it out again; Recycle frees it.
+  // Takes back a submission on the host, which keeps its description. Reuse gives it out again; Recycle frees it.
   void Park(Submission* submission);
   // A parked submission, under another handle.
   void Reuse(Submission* submission);

@@ -72,9 +72,9 @@ def test_an_elastic_function_goes_on_after_a_loss(tmp_path: pathlib.Path, is_com
     assert "ended with" in result.stdout and "step 6, weights 6" in result.stdout, result.stdout + result.stderr
 
 
-ONE_THREAD = """
+FEW_THREADS = """
 import tensorflow as tf
-tf.config.threading.set_inter_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(THREADS)
 tf.config.threading.set_intra_op_parallelism_threads(1)
 import farandole.tensorflow as hvd
 
@@ -108,8 +108,9 @@ print("all steps ended", flush=True)
 """
 
 
-def test_compiled_functions_need_one_thread_only(tmp_path: pathlib.Path) -> None:
-    result = harness.run_program(tmp_path, ONE_THREAD)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_compiled_functions_need_few_threads_only(threads: int, tmp_path: pathlib.Path) -> None:
+    result = harness.run_program(tmp_path, FEW_THREADS.replace("THREADS", str(threads)))
     assert result.stdout.count("all steps ended") == 2, result.stdout + result.stderr
 
 

@@ -9,29 +9,43 @@ import numpy
 import tensorflow as tf
 from harness import Checks
 
+from tensorflow_checks.ways import in_session
+
 check = Checks()
+v1 = tf.compat.v1
 
 
-@check
-def a_hundred_tensors_in_any_order_end_on_one_thread() -> None:
+def in_an_order_that_is_fed(count: int, stages: int) -> Tuple[Any, List[Any]]:
+    """A placeholder with the stage of each of so many tensors, and the tensors: those of a stage are ready when all of the
+    stages before it have begun."""
+    chosen = v1.placeholder(tf.int32, [count])
+    begun: List[Any] = []
+    for stage in range(stages):
+        with tf.control_dependencies(begun[-1:]):
+            begun.append(tf.identity(tf.constant(stage)))
+    is_at = [tf.unstack(row) for row in tf.unstack(tf.equal(chosen[:, tf.newaxis], tf.range(stages)[tf.newaxis]))]
+    tensors = []
+    for place in range(count):
+        ways = [tf.raw_ops.Switch(data=at, pred=pred).output_true for at, pred in zip(begun, is_at[place])]
+        with tf.control_dependencies([tf.raw_ops.Merge(inputs=ways).output]):
+            tensors.append(tf.identity(tf.fill([10], float(place + hvd.rank()))))
+    return chosen, tensors
+
+
+@check.each(1, 2)
+def a_hundred_tensors_in_any_order_end_on_few_threads(threads: int) -> None:
+    """Each rank has another order in each step."""
     steps = 1000 if hvd.size() == hvd.local_size() == 2 else 20
-    config = tf.compat.v1.ConfigProto(
-        inter_op_parallelism_threads=1, intra_op_parallelism_threads=1, use_per_session_threads=True
+    config = v1.ConfigProto(
+        inter_op_parallelism_threads=threads, intra_op_parallelism_threads=1, use_per_session_threads=True
     )
-    order = list(range(100))
-    random.Random(hvd.rank()).shuffle(order)
+    shuffled = random.Random(hvd.rank())
     with tf.Graph().as_default() as graph:
-        reduced: List[Any] = [None] * 100
-        previous: List[Any] = []
-        for place in order:
-            # Each is ready after the one that this rank has before it.
-            with tf.control_dependencies(previous):
-                tensor = tf.identity(tf.fill([10], float(place + hvd.rank())))
-            previous = [tensor]
-            reduced[place] = hvd.allreduce(tensor, op=hvd.Sum, name=f"tensor.{place}")
-        with tf.compat.v1.Session(graph=graph, config=config) as session:
+        chosen, tensors = in_an_order_that_is_fed(100, 10)
+        reduced = [hvd.allreduce(tensor, op=hvd.Sum, name=f"tensor.{place}") for place, tensor in enumerate(tensors)]
+        with v1.Session(graph=graph, config=config) as session:
             for _ in range(steps):
-                results = session.run(reduced)
+                results = session.run(reduced, {chosen: [shuffled.randrange(10) for _ in range(100)]})
                 for place, result in enumerate(results):
                     assert result.tolist() == [sum(place + r for r in range(hvd.size()))] * 10
 
@@ -152,6 +166,10 @@ def gradients_are_horovods() -> None:
             loss = tf.reduce_sum(call(x) * weight)
         return tape.gradient(loss, x)
 
+    def in_graph(call: Any, weight: float) -> Any:
+        return in_session(lambda t: v1.gradients(tf.reduce_sum(call(t) * weight), t)[0], tf.convert_to_tensor(x))
+
+    ways = (gradient, tf.function(gradient), in_graph)
     mine = float(rank + 1)
     rows = [
         (lambda t: hvd.allreduce(t, op=hvd.Sum), total),
@@ -162,9 +180,9 @@ def gradients_are_horovods() -> None:
         (lambda t: hvd.broadcast(t, 0), total / size if rank == 0 else 0.0),
     ]
     for call, wanted in rows:
-        for way in (gradient, tf.function(gradient)):
+        for way in ways:
             tf.debugging.assert_near(way(call, mine), tf.fill([size, 2], float(wanted)))
-    for way in (gradient, tf.function(gradient)):
+    for way in ways:
         found = way(lambda t: hvd.reducescatter(t, op=hvd.Sum), mine)
         tf.debugging.assert_near(found[:, 0], tf.constant([float(size * (r + 1)) for r in range(size)]))
         found = way(lambda t: hvd.alltoall(t, [1] * size)[0], mine)
@@ -179,7 +197,6 @@ def gradients_are_horovods() -> None:
 
 @check
 def a_session_trains_with_the_hook_and_the_optimizer() -> None:
-    v1 = tf.compat.v1
     with tf.Graph().as_default():
         v1.set_random_seed(hvd.rank())
         weights = v1.get_variable("weights", initializer=tf.random.normal([4, 1], seed=hvd.rank()), use_resource=True)

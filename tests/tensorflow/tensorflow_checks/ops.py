@@ -1,34 +1,30 @@
-"""The operations, eager and in tf.function."""
+"""The operations, eager, in tf.function and in sessions."""
 
 import math
 import pickle
-from typing import Any, Callable, List
+import time
+from typing import Any, List
 
 import farandole.tensorflow as hvd
 import tensorflow as tf
 from harness import Checks, expect_error
 
+from tensorflow_checks.ways import INTEGERS, NUMBERS, cast, everywhere, in_session, values_of
+
 check = Checks()
-
-INTEGERS = ("uint8", "int8", "uint16", "int16", "int32", "int64")
-FLOATS = ("float16", "bfloat16", "float32", "float64")
-
-
-def everywhere(call: Callable[[], Any]) -> List[Any]:
-    """The results of a call, eager and in a function."""
-    return [call(), tf.function(call)()]
 
 
 def own(dtype: str, rows: int = 3) -> tf.Tensor:
     """This rank's tensor: rank + 1 in each element."""
-    return tf.cast(tf.fill([rows, 2], hvd.rank() + 1), dtype)
+    return cast(tf.fill([rows, 2], hvd.rank() + 1), dtype)
 
 
-def values_of(tensor: tf.Tensor) -> List[float]:
-    return tf.reshape(tf.cast(tensor, tf.float64), [-1]).numpy().tolist()
+def shares(rows: int) -> List[int]:
+    """How many rows each rank gets of so many."""
+    return [rows // hvd.size() + (1 if rank < rows % hvd.size() else 0) for rank in range(hvd.size())]
 
 
-@check.each(*INTEGERS, *FLOATS)
+@check.each(*NUMBERS)
 def an_allreduce_gives_what_its_op_says(dtype: str) -> None:
     size = hvd.size()
     numbers = range(1, size + 1)
@@ -36,7 +32,7 @@ def an_allreduce_gives_what_its_op_says(dtype: str) -> None:
     for number in numbers:
         product *= number
     wanted = {hvd.Sum: sum(numbers), hvd.Min: 1, hvd.Max: size, hvd.Product: product}
-    wanted[hvd.Average] = sum(numbers) / size if dtype in FLOATS else sum(numbers) // size
+    wanted[hvd.Average] = sum(numbers) // size if dtype in INTEGERS else sum(numbers) / size
     for op, value in wanted.items():
         for result in everywhere(lambda op=op: hvd.allreduce(own(dtype), op=op)):
             assert result.dtype == dtype and result.shape == (3, 2)
@@ -46,8 +42,10 @@ def an_allreduce_gives_what_its_op_says(dtype: str) -> None:
 @check
 def bools_are_combined() -> None:
     mine = tf.constant([True, hvd.rank() == 0, False])
-    assert hvd.allreduce(mine, op=hvd.Sum).numpy().tolist() == [True, True, False]
-    assert hvd.allreduce(mine, op=hvd.Min).numpy().tolist() == [True, hvd.size() == 1, False]
+    alone = hvd.size() == 1
+    for op, wanted in ((hvd.Sum, [True, True, False]), (hvd.Min, [True, alone, False]), (hvd.Max, [True, True, False])):
+        for result in everywhere(lambda given, op=op: hvd.allreduce(given, op=op), mine):
+            assert result.dtype == tf.bool and result.numpy().tolist() == wanted
 
 
 @check
@@ -95,17 +93,19 @@ def errors_outside_of_functions_are_those_of_the_other_modules_too() -> None:
 @check
 def a_grouped_allreduce_keeps_the_order_of_mixed_types() -> None:
     tensors = [own("float32"), own("int64"), own("bfloat16", 1), own("float32", 0)]
-    for results in everywhere(lambda: hvd.grouped_allreduce(tensors, op=hvd.Max)):
+    for results in everywhere(lambda *given: hvd.grouped_allreduce(given, op=hvd.Max), *tensors):
         assert [each.dtype for each in results] == [each.dtype for each in tensors]
         assert [values_of(each) for each in results] == [[hvd.size()] * 6, [hvd.size()] * 6, [hvd.size()] * 2, []]
 
 
-@check.each(*INTEGERS, *FLOATS, "bool")
+@check.each(*NUMBERS, "bool")
 def an_allgather_joins_rows_of_different_number(dtype: str) -> None:
-    tensor = own(dtype, hvd.rank() + 1)
-    wanted = [float(tf.cast(r + 1, dtype)) for r in range(hvd.size()) for _ in range(2 * (r + 1))]
-    for result in everywhere(lambda: hvd.allgather(tensor)):
+    wanted = [value for r in range(hvd.size()) for value in values_of(cast([r + 1], dtype)) * (2 * (r + 1))]
+    for result in everywhere(lambda: hvd.allgather(own(dtype, hvd.rank() + 1))):
         assert result.dtype == dtype and values_of(result) == wanted
+    tensors = [own(dtype, hvd.rank() + 1), own(dtype, 1)]
+    for results in everywhere(lambda *given: hvd.grouped_allgather(given), *tensors):
+        assert values_of(results[0]) == wanted and results[1].shape == (hvd.size(), 2)
 
 
 @check
@@ -130,58 +130,101 @@ def ranks_with_different_numbers_of_grouped_tensors_are_told(operation: str) -> 
         assert len(call([tf.ones([hvd.size()])] * 3, name=name)) == 3, "the job goes on"
 
 
-@check.each(*INTEGERS, *FLOATS, "bool")
+@check.each(*NUMBERS, "bool")
 def a_broadcast_gives_the_roots_values(dtype: str) -> None:
     for root in range(hvd.size()):
         for result in everywhere(lambda root=root: hvd.broadcast(own(dtype), root)):
-            assert result.dtype == dtype and values_of(result) == values_of(tf.cast(tf.fill([3, 2], root + 1), dtype))
+            assert result.dtype == dtype and values_of(result) == values_of(cast(tf.fill([3, 2], root + 1), dtype))
+
+
+# With two significant bits each, times up to four ranks: short floats have no more.
+ROWS = [1, 2, 4, 8, 1, 2, 4]
+
+
+def seven_rows(dtype: str) -> tf.Tensor:
+    """Equal on all ranks; neighbours differ."""
+    numbers = tf.constant([[number, number] for number in ROWS])
+    return numbers % 3 == 1 if dtype == "bool" else cast(numbers, dtype)
+
+
+def rows_of(tensor: tf.Tensor, position: int) -> tf.Tensor:
+    """A rank's share."""
+    begin = sum(shares(7)[:position])
+    return tensor[begin : begin + shares(7)[position]]
+
+
+@check.each(*NUMBERS)
+def a_reducescatter_gives_each_rank_its_rows(dtype: str) -> None:
+    size, given = hvd.size(), seven_rows(dtype)
+    mine = values_of(rows_of(given, hvd.rank()))
+    for op, factor in ((hvd.Sum, size), (hvd.Average, 1), (hvd.Min, 1), (hvd.Max, 1)):
+        for result in everywhere(lambda x, op=op: hvd.reducescatter(x, op=op), given):
+            assert result.dtype == dtype and values_of(result) == [factor * value for value in mine], (op, result)
+    pair = [given, tf.cast(rows_of(given, 0), tf.float32)]
+    for results in everywhere(lambda *tensors: hvd.grouped_reducescatter(tensors, op=hvd.Average), *pair):
+        assert values_of(results[0]) == mine and results[1].dtype == tf.float32
 
 
 @check
-def a_reducescatter_gives_each_rank_its_rows() -> None:
-    size, rank = hvd.size(), hvd.rank()
-    tensor = tf.reshape(tf.range(14, dtype=tf.float32), [7, 2])
-    rows = [7 // size + (1 if r < 7 % size else 0) for r in range(size)]
-    begin = sum(rows[:rank])
-    for result in everywhere(lambda: hvd.reducescatter(tensor, op=hvd.Sum)):
-        assert values_of(result) == values_of(tensor[begin : begin + rows[rank]] * size)
-    for results in everywhere(lambda: hvd.grouped_reducescatter([tensor, tf.cast(tensor, tf.float64)], op=hvd.Average)):
-        assert [values_of(each) for each in results] == [values_of(tensor[begin : begin + rows[rank]])] * 2
+def a_reducescatter_combines_bools() -> None:
+    given = seven_rows("bool")
+    mine = values_of(rows_of(given, hvd.rank()))
+    nothing = tf.zeros_like(given)
+    for op, wanted in ((hvd.Sum, mine), (hvd.Min, mine if hvd.size() == 1 else [0.0] * len(mine))):
+        for result in everywhere(lambda x, op=op: hvd.reducescatter(x, op=op), given if hvd.rank() == 0 else nothing):
+            assert result.dtype == tf.bool and values_of(result) == wanted, (op, result)
 
 
-@check
-def an_alltoall_moves_the_rows_of_its_splits() -> None:
+@check.each(*NUMBERS, "bool")
+def an_alltoall_moves_the_rows_of_its_splits(dtype: str) -> None:
     size, rank = hvd.size(), hvd.rank()
     splits = tf.range(1, size + 1)
-    tensor = tf.fill([size * (size + 1) // 2], rank)
-    for received, rows in everywhere(lambda: hvd.alltoall(tensor, splits)):
+    # The row for a rank is the sum of both positions, of which the parity is left of a bool.
+    numbers = [rank + to for to in range(size) for _ in range(to + 1)]
+    wanted = [r + rank for r in range(size) for _ in range(rank + 1)]
+
+    def of(given: List[int]) -> tf.Tensor:
+        return tf.constant([number % 2 == 1 for number in given]) if dtype == "bool" else cast(given, dtype)
+
+    for received, rows in everywhere(hvd.alltoall, of(numbers), splits):
         assert rows.dtype == tf.int32 and rows.numpy().tolist() == [rank + 1] * size
-        assert received.numpy().tolist() == [r for r in range(size) for _ in range(rank + 1)]
-    for received in everywhere(lambda: hvd.alltoall(tf.fill([size], rank))):
-        assert received.numpy().tolist() == list(range(size))
+        assert received.dtype == dtype and values_of(received) == values_of(of(wanted))
+    for received in everywhere(hvd.alltoall, of([rank + to for to in range(size)])):
+        assert received.dtype == dtype and values_of(received) == values_of(of([r + rank for r in range(size)]))
+
+
+@check.each(*NUMBERS, "bool")
+def a_gather_gives_all_rows_to_the_root(dtype: str) -> None:
+    size, rank = hvd.size(), hvd.rank()
+
+    def rows(r: int) -> tf.Tensor:
+        return tf.fill([r + 1, 2], r % 2 == 1) if dtype == "bool" else cast(tf.fill([r + 1, 2], r), dtype)
+
+    for root in range(size):
+        wanted = [value for r in range(size) for value in values_of(rows(r))] if rank == root else []
+        for result in everywhere(lambda given, root=root: hvd.gather(given, root), rows(rank)):
+            assert result.dtype == dtype and result.shape[1] == 2 and values_of(result) == wanted
 
 
 @check
-def a_gather_gives_all_rows_to_the_root() -> None:
-    size, rank = hvd.size(), hvd.rank()
-    own_rows = tf.fill([rank + 1, 2], rank)
-    for root in range(size):
-        for result in everywhere(lambda root=root: hvd.gather(own_rows, root)):
-            wanted = [float(r) for r in range(size) for _ in range(2 * (r + 1))] if rank == root else []
-            assert result.shape[1] == 2 and values_of(result) == wanted
-    assert values_of(hvd.gather(tf.constant(7), 0)) == ([7.0] * size if rank == 0 else []), "a scalar counts as a row"
+def a_scalar_counts_as_a_row_of_a_gather() -> None:
+    for result in everywhere(lambda: hvd.gather(tf.constant(7), 0)):
+        assert values_of(result) == ([7.0] * hvd.size() if hvd.rank() == 0 else [])
+
+
+@check.each(*NUMBERS, "bool")
+def a_scatter_shares_out_the_roots_rows(dtype: str) -> None:
+    for root in range(hvd.size()):
+        given = seven_rows(dtype)
+        wanted = values_of(rows_of(given, hvd.rank()))
+        for result in everywhere(lambda x, root=root: hvd.scatter(x, root), given if hvd.rank() == root else given[:0]):
+            assert result.dtype == dtype and values_of(result) == wanted
 
 
 @check
-def a_scatter_shares_out_the_roots_rows() -> None:
-    size, rank = hvd.size(), hvd.rank()
-    rows = [7 // size + (1 if r < 7 % size else 0) for r in range(size)]
-    begin = sum(rows[:rank])
-    for root in range(size):
-        given = tf.reshape(tf.range(14), [7, 2]) + root if rank == root else tf.zeros([0, 2], tf.int32)
-        for result in everywhere(lambda given=given, root=root: hvd.scatter(given, root)):
-            assert values_of(result) == [float(root + i) for i in range(2 * begin, 2 * (begin + rows[rank]))]
-    expect_error(tf.errors.InvalidArgumentError, lambda: hvd.scatter(tf.constant(1), 0), "scalar")
+def a_scatter_of_a_scalar_is_refused() -> None:
+    for way in (lambda call: call(), lambda call: tf.function(call)(), in_session):
+        expect_error(tf.errors.InvalidArgumentError, lambda: way(lambda: hvd.scatter(tf.constant(1), 0)), "scalar")  # noqa: B023
 
 
 @check
@@ -218,8 +261,10 @@ def process_sets_reduce_among_themselves() -> None:
         members = odd.ranks
         for result in everywhere(lambda: hvd.allreduce(tf.constant(float(hvd.rank())), op=hvd.Sum, process_set=odd)):
             assert result.numpy() == sum(members)
-        assert hvd.size_op(odd.process_set_id).numpy() == len(members)
-    assert hvd.process_set_included_op(odd.process_set_id).numpy() == int(odd.included())
+        for result in everywhere(lambda: hvd.size_op(odd.process_set_id)):
+            assert result.numpy() == len(members)
+    for result in everywhere(lambda: hvd.process_set_included_op(odd.process_set_id)):
+        assert result.numpy() == int(odd.included())
     hvd.barrier()
     hvd.remove_process_set(odd)
 
@@ -235,18 +280,33 @@ def ranks_that_disagree_are_told_and_go_on() -> None:
     if hvd.size() == 1:
         return
     call = lambda: hvd.allreduce(tf.zeros([hvd.rank() + 1]), name="grad/0")  # noqa: E731
-    for way in (call, tf.function(call)):
+    for way in (call, tf.function(call), lambda: in_session(call)):
         expect_error(tf.errors.FailedPreconditionError, way, "grad/0: rank 0 has shape [1], rank 1 has shape [2]")
     assert hvd.allreduce(tf.constant(1.0), op=hvd.Sum).numpy() == hvd.size()
 
 
 @check
 def ranks_that_have_joined_are_waited_for_no_more() -> None:
-    for way in (hvd.join, tf.function(hvd.join)):
+    for way in (hvd.join, tf.function(hvd.join), lambda: in_session(hvd.join)):
         for step in range(hvd.rank() + 1):
             total = hvd.allreduce(tf.constant(1.0), op=hvd.Sum, name="joined")
             assert total.numpy() == hvd.size() - step
         assert 0 <= int(way()) < hvd.size()
+
+
+@check
+def a_barrier_waits_for_the_last_rank() -> None:
+    def in_function() -> None:
+        tf.function(lambda: (hvd.barrier(), tf.constant(0))[1])()
+
+    for way in (hvd.barrier, in_function, lambda: in_session(hvd.barrier)):
+        hvd.barrier()
+        if hvd.rank() == hvd.size() - 1:
+            tf.linalg.matmul(tf.ones([600, 600]), tf.ones([600, 600])).numpy()
+        begin = time.clock_gettime(time.CLOCK_MONOTONIC)
+        way()
+        times = hvd.allgather_object((begin, time.clock_gettime(time.CLOCK_MONOTONIC)))
+        assert max(begin for begin, _ in times) <= min(end for _, end in times), times
 
 
 @check

@@ -48,6 +48,11 @@ extern "C" {
 // Finds the functions of the worker library at `path`, which the process has opened before with the same flags. NULL:
 // done; else the reason, valid until the next call. Called once, before any call runs. Each adapter's library has one.
 FARANDOLE_EXPORT const char* farandole_adapter_connect(const char* path, int deepbind);
+
+// For tests, which see by it what the adapter gives to the worker library: from now on `function` runs in the place of
+// the one of this name, such as "farandole_allreduce", which is returned. NULL: adapters call no such function. No call
+// runs meanwhile.
+FARANDOLE_EXPORT void* farandole_adapter_replace(const char* name, void* function);
 }
 
 #endif  // FARANDOLE_SDK_ADAPTER_WORKER_LIBRARY_H_

@@ -1,6 +1,7 @@
 #include "sdk/tensorflow/call.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@ namespace {
 
 constexpr int kUnknown = 2;  // a TF_Code
 constexpr int kInt32 = 3;
+constexpr int kUint8 = 4;
 constexpr int kInt64 = 9;
 
 // TensorFlow's number of an element type, and ours.
@@ -51,7 +53,7 @@ int32_t CountOf(const std::vector<int64_t>& shape) { return static_cast<int32_t>
 
 int TensorFlowCodeOf(int code) { return code == FARANDOLE_ABORTED || code == FARANDOLE_UNAVAILABLE ? kUnknown : code; }
 
-Call::Call(const Terms* terms, TF_OpKernelContext* context, std::function<void()> done)
+Call::Call(const NodeTerms* terms, TF_OpKernelContext* context, std::function<void()> done)
     : terms_(*terms), context_(context), done_(std::move(done)), status_(Tf().TF_NewStatus()) {}
 
 Call::~Call() { Tf().TF_DeleteStatus(status_); }
@@ -101,6 +103,12 @@ bool Call::ForwardOutput(size_t index) {
   return true;
 }
 
+bool Call::WriteIntoInput(size_t index) {
+  Tf().TF_SetOutput(context_, static_cast<int>(index), buffers_[index].input, status_);
+  tensors_[index].output = Tf().TF_TensorData(buffers_[index].input);
+  return CheckStatus();
+}
+
 bool Call::AllocateRows(size_t index) {
   std::vector<int64_t> shape = tensors_[index].shape;
   if (!shape.empty()) {
@@ -142,10 +150,12 @@ bool Call::Prepare() {
   if (op == Op::kJoin) return AllocateLastRank();
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (!TakeInput(i)) return false;
-    if ((op == Op::kAllreduce || op == Op::kBroadcast) && !ForwardOutput(i)) return false;
+    const bool is_alike = op == Op::kAllreduce || op == Op::kBroadcast;
+    if (is_alike && !(terms_.has_references ? WriteIntoInput(i) : ForwardOutput(i))) return false;
     if (op == Op::kReducescatter && !AllocateRows(i)) return false;
   }
-  return op != Op::kAlltoall || TakeSplits();
+  is_prepared_ = op != Op::kAlltoall || TakeSplits();
+  return is_prepared_;
 }
 
 bool Call::DeliverGathered(size_t index, std::vector<int64_t>* rows) {
@@ -178,16 +188,37 @@ bool Call::DeliverResults() {
   return true;
 }
 
-void Call::Deliver() {
-  if (!DeliverResults()) {
-    std::string told = message();
-    if (code() == FARANDOLE_FAILED_PRECONDITION && !tensors_.empty() && IsMark(tensors_[0].shape)) {
-      told +=
-          "; such a shape is the number and a digest of the variables whose gradients a rank has: train and freeze the "
-          "same "
-          "variables on all ranks, and where a rank has no gradient of one, give zeros";
+std::string Call::Reason() const {
+  if (code() != FARANDOLE_FAILED_PRECONDITION || tensors_.empty() || !IsMark(tensors_[0].shape)) return message();
+  return message() +
+         "; such a shape is the number and a digest of the variables whose gradients a rank has: train and freeze the "
+         "same variables on all ranks, and where a rank has no gradient of one, give zeros";
+}
+
+bool Call::ReturnFailure() {
+  std::string failure;
+  if (code() != 0) {
+    failure = static_cast<char>(TensorFlowCodeOf(code())) + Reason();
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      const Tensor& tensor = tensors_[i];
+      if (tensor.input != tensor.output) {
+        std::memcpy(tensor.output, tensor.input, BytesOf(tensor.shape, buffers_[i].dtype));
+      }
     }
-    Tf().TF_SetStatus(status_, TensorFlowCodeOf(code()), told.c_str());
+  }
+  TF_Tensor* output = nullptr;
+  const std::vector<int64_t> shape = {static_cast<int64_t>(failure.size())};
+  if (!AllocateOutput(static_cast<int>(tensors_.size()), kUint8, shape, &output)) return false;
+  std::copy(failure.begin(), failure.end(), static_cast<char*>(Tf().TF_TensorData(output)));
+  Tf().TF_DeleteTensor(output);
+  return true;
+}
+
+void Call::Deliver() {
+  DeliverResults();
+  const bool is_returned = terms_.returns_failure && is_prepared_ && ReturnFailure();
+  if (code() != 0 && !is_returned) {
+    Tf().TF_SetStatus(status_, TensorFlowCodeOf(code()), Reason().c_str());
     Tf().TF_OpKernelContext_Failure(context_, status_);
   }
   Release();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "sdk/adapter/call.h"
@@ -14,6 +15,14 @@ using adapter::Op;
 using adapter::Terms;
 using adapter::Worker;
 
+// The terms of a node.
+struct NodeTerms : Terms {
+  // Of a broadcast into a variable's memory: a failure is a result, as the variable has to get its memory back.
+  bool returns_failure = false;
+  // Its inputs are variables of v1 that are references: the outputs are their memory.
+  bool has_references = false;
+};
+
 // TensorFlow's code of a failure with one of ours. A MonitoredTrainingSession takes ABORTED and UNAVAILABLE for a
 // worker that comes back, and makes new sessions for ever: the end of an epoch is UNKNOWN, as with Horovod.
 int TensorFlowCodeOf(int code);
@@ -22,7 +31,7 @@ int TensorFlowCodeOf(int code);
 class Call : public adapter::Call {
  public:
   // `terms`, those of the node, and `context` outlive it.
-  Call(const Terms* terms, TF_OpKernelContext* context, std::function<void()> done);
+  Call(const NodeTerms* terms, TF_OpKernelContext* context, std::function<void()> done);
   ~Call() override;
 
   // Takes the inputs, and outputs whose shapes are known. False: the call has failed.
@@ -42,20 +51,26 @@ class Call : public adapter::Call {
 
   bool TakeInput(size_t index);
   bool ForwardOutput(size_t index);
+  bool WriteIntoInput(size_t index);
   bool AllocateRows(size_t index);
   bool AllocateLastRank();
   bool TakeSplits();
   bool AllocateOutput(int index, int dtype, const std::vector<int64_t>& shape, TF_Tensor** output);
   bool DeliverResults();
   bool DeliverGathered(size_t index, std::vector<int64_t>* rows);
+  // Why the call has failed, for people.
+  std::string Reason() const;
+  // Puts the failure into the last output, which is empty if there is none. The others have the inputs' elements then.
+  bool ReturnFailure();
   // Whether the last call of TensorFlow's has succeeded; else the call fails.
   bool CheckStatus();
 
-  const Terms& terms_;
+  const NodeTerms& terms_;
   TF_OpKernelContext* const context_;
   const std::function<void()> done_;
   TF_Status* const status_;
   std::vector<Buffers> buffers_;
+  bool is_prepared_ = false;
 };
 
 }  // namespace farandole::tensorflow

@@ -39,11 +39,13 @@ std::string StringAttribute(TF_OpKernelConstruction* construction, const char* n
   return value;
 }
 
-template <Op op>
+template <Op op, bool returns_failure = false>
 void* Create(TF_OpKernelConstruction* construction) {
   TF_Status* const status = Tf().TF_NewStatus();
-  auto attributes = std::make_unique<Terms>();
+  auto attributes = std::make_unique<NodeTerms>();
   attributes->op = op;
+  attributes->returns_failure = returns_failure;
+  if (returns_failure) attributes->has_references = IntAttribute(construction, "has_references", status) != 0;
   if (op != Op::kJoin) {
     attributes->name = StringAttribute(construction, "tensor_name", status);
     attributes->group = static_cast<int32_t>(IntAttribute(construction, "process_set_id", status));
@@ -60,10 +62,10 @@ void* Create(TF_OpKernelConstruction* construction) {
   return attributes.release();
 }
 
-void Delete(void* attributes) { delete static_cast<Terms*>(attributes); }
+void Delete(void* attributes) { delete static_cast<NodeTerms*>(attributes); }
 
 void Compute(void* attributes, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
-  auto call = std::make_unique<Call>(static_cast<const Terms*>(attributes), context, KeepDone(done));
+  auto call = std::make_unique<Call>(static_cast<const NodeTerms*>(attributes), context, KeepDone(done));
   if (call->Prepare()) {
     adapter::Completer::Get().Run(std::move(call));
   } else {
@@ -105,6 +107,23 @@ void ComputeNumber(void* attributes, TF_OpKernelContext* context) {
       Tf().TF_OpKernelContext_Failure(context, status);
     }
   }
+  Tf().TF_DeleteStatus(status);
+}
+
+void* CreateNothing(TF_OpKernelConstruction*) { return nullptr; }
+void DeleteNothing(void*) {}
+
+// Fails as a broadcast into a variable's memory has: its result tells TensorFlow's code, and then why.
+void ComputeFail(void*, TF_OpKernelContext* context) {
+  TF_Status* const status = Tf().TF_NewStatus();
+  TF_Tensor* failure = nullptr;
+  Tf().TF_GetInput(context, 0, &failure, status);
+  if (Tf().TF_GetCode(status) == 0) {
+    const std::string told(static_cast<const char*>(Tf().TF_TensorData(failure)), Tf().TF_TensorByteSize(failure));
+    if (!told.empty()) Tf().TF_SetStatus(status, told[0], told.c_str() + 1);
+    Tf().TF_DeleteTensor(failure);
+  }
+  if (Tf().TF_GetCode(status) != 0) Tf().TF_OpKernelContext_Failure(context, status);
   Tf().TF_DeleteStatus(status);
 }
 
@@ -163,14 +182,14 @@ void RegisterOp(const Definition& definition, TF_Status* status) {
   Tf().TF_RegisterOpDefinition(builder, status);
 }
 
-void RegisterNumber(TF_Status* status) {
-  const char* const op = "FarandoleNumber";
-  RegisterOp({op, ScalarShape, {}, {"number: int32"}, {"which: int", "process_set_id: int"}, false, CreateNumber},
-             status);
-  if (!Report(op, status)) return;
-  Tf().TF_RegisterKernelBuilder(op, Tf().TF_NewKernelBuilder(op, "CPU", CreateNumber, ComputeNumber, DeleteNumber),
-                                status);
-  Report(op, status);
+// An op whose kernel does all its work at once, and communicates nothing.
+void RegisterPlain(const Definition& definition, void (*compute)(void*, TF_OpKernelContext*), void (*drop)(void*),
+                   TF_Status* status) {
+  RegisterOp(definition, status);
+  if (!Report(definition.op, status)) return;
+  Tf().TF_RegisterKernelBuilder(
+      definition.op, Tf().TF_NewKernelBuilder(definition.op, "CPU", definition.create, compute, drop), status);
+  Report(definition.op, status);
 }
 
 constexpr Definition kDefinitions[] = {
@@ -196,6 +215,15 @@ constexpr Definition kDefinitions[] = {
      {"N: int >= 1", "tensor_name: string", "root_rank: int", "process_set_id: int", "waits: int"},
      true,
      Create<Op::kBroadcast>},
+    // The last output is empty, or why it has failed: for FarandoleFail, when the variables have their memory back.
+    {"FarandoleBroadcastInPlace",
+     UnknownShapes,
+     {"tensors: N * T"},
+     {"received: N * T", "failure: uint8"},
+     {"N: int >= 1", "tensor_name: string", "root_rank: int", "process_set_id: int", "waits: int",
+      "has_references: int"},
+     true,
+     Create<Op::kBroadcast, true>},
     {"FarandoleReducescatter",
      UnknownShapes,
      {"tensors: N * T"},
@@ -244,7 +272,16 @@ void Register() {
         definition.op, Tf().TF_NewAsyncKernelBuilder(definition.op, "CPU", definition.create, Compute, Delete), status);
     Report(definition.op, status);
   }
-  RegisterNumber(status);
+  RegisterPlain({"FarandoleNumber",
+                 ScalarShape,
+                 {},
+                 {"number: int32"},
+                 {"which: int", "process_set_id: int"},
+                 false,
+                 CreateNumber},
+                ComputeNumber, DeleteNumber, status);
+  RegisterPlain({"FarandoleFail", NoShapes, {"failure: uint8"}, {}, {}, false, CreateNothing}, ComputeFail,
+                DeleteNothing, status);
   Tf().TF_DeleteStatus(status);
 }
 

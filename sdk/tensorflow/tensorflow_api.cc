@@ -61,6 +61,7 @@ Loaded Load() {
       FARANDOLE_SYMBOL(TF_GetInput),
       FARANDOLE_SYMBOL(TF_InputDatatype),
       FARANDOLE_SYMBOL(TF_AllocateOutput),
+      FARANDOLE_SYMBOL(TF_SetOutput),
       FARANDOLE_SYMBOL(TF_ForwardInputOrAllocateOutput),
       FARANDOLE_SYMBOL(TF_OpKernelContext_Failure),
   };

@@ -71,6 +71,7 @@ struct TensorFlowApi {
   int (*TF_InputDatatype)(TF_OpKernelContext*, int index);
   TF_Tensor* (*TF_AllocateOutput)(TF_OpKernelContext*, int index, int dtype, const int64_t* dims, int ndim,
                                   size_t bytes, TF_Status*);
+  void (*TF_SetOutput)(TF_OpKernelContext*, int index, const TF_Tensor*, TF_Status*);
   TF_Tensor* (*TF_ForwardInputOrAllocateOutput)(TF_OpKernelContext*, const int* inputs, int count, int output,
                                                 const int64_t* dims, int ndim, int* forwarded, TF_Status*);
   void (*TF_OpKernelContext_Failure)(TF_OpKernelContext*, TF_Status*);

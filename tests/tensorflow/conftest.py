@@ -20,6 +20,7 @@ from harness import Setup  # noqa: E402
 BASIC = (
     "tensorflow_checks.ops",
     "tensorflow_checks.graphs",
+    "tensorflow_checks.memory",
     "tensorflow_checks.names",
     "tensorflow_checks.compiled",
     "tensorflow_checks.training",
@@ -47,6 +48,7 @@ SETUPS: Dict[Setup, Sequence[str]] = {
     Setup(3): (*BASIC, "tensorflow_checks.options", "tensorflow_checks.derivatives"),
     Setup(4): ("tensorflow_checks.ops",),
     Setup(2, hosts=2, transport="tcp"): ("tensorflow_checks.ops", "tensorflow_checks.graphs"),
+    Setup(4, hosts=2, transport="tcp"): ("tensorflow_checks.ops",),
 }
 
 

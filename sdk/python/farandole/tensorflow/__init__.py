@@ -21,6 +21,7 @@ import farandole as _farandole
 # The names of the package are names of each of its views.
 from .. import *  # noqa: F401,F403
 from .. import __version__ as __version__
+from . import _generated_ops as _generated_ops  # noqa: F401  # first: it says which TensorFlow is too old
 from . import elastic  # noqa: F401
 from . import gradients as _gradients  # noqa: F401
 from .compression import Compression  # noqa: F401

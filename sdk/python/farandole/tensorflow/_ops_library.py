@@ -1,4 +1,4 @@
-"""The ops of libfarandole_tensorflow.so, which TensorFlow loads: one library for all its versions from 2.13 on."""
+"""The ops of libfarandole_tensorflow.so, as the present function needs them: TensorFlow's own, or calls of XLA."""
 
 import ctypes
 import functools
@@ -8,7 +8,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from .. import _options
-from .._adapter_library import connected
+from ._generated_ops import generated
 from ._xla import COMPILED, check_element_types, is_compiled
 from .errors import raise_as_elsewhere
 from .graph_names import end_with, order_calls
@@ -16,23 +16,8 @@ from .graph_names import end_with, order_calls
 # Ops whose place among the others is part of what they mean.
 _ORDERED = ("farandole_join", "farandole_barrier")
 
-
-def _load() -> Any:
-    path = str(_options.library_beside("libfarandole_tensorflow.so"))
-    try:
-        ops = tf.load_op_library(path)
-    except tf.errors.NotFoundError as error:
-        raise ImportError(f"farandole's TensorFlow ops cannot be loaded: {error}") from None
-    library = connected("libfarandole_tensorflow.so", "farandole's TensorFlow ops")
-    library.farandole_tensorflow_missing.restype = ctypes.c_char_p
-    missing = library.farandole_tensorflow_missing()
-    if missing is not None:
-        raise ImportError(
-            f"farandole.tensorflow needs TensorFlow 2.13 or later; {tf.__version__} lacks the function {missing.decode()}"
-        )
-    _let_them_overlap()
-    order_calls()
-    return ops
+# Ops that are not for XLA: in_place.py makes them in graphs.
+_PLAIN = ("farandole_broadcast_in_place", "farandole_fail")
 
 
 def _let_them_overlap() -> None:
@@ -43,7 +28,7 @@ def _let_them_overlap() -> None:
     auto_control_deps.MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS = frozenset(
         [
             *auto_control_deps.MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS,
-            *(name.title().replace("_", "") for name in COMPILED if name not in _ORDERED),
+            *(name.title().replace("_", "") for name in (*COMPILED, *_PLAIN) if name not in _ORDERED),
         ]
     )
 
@@ -63,6 +48,17 @@ class _Ops:
     def __init__(self, generated: Any) -> None:
         for name, compiled in COMPILED.items():
             setattr(self, name, self._chosen(getattr(generated, name), compiled))
+        for name in _PLAIN:
+            setattr(self, name, self._plain(getattr(generated, name)))
+
+    @staticmethod
+    def _plain(plain: Any) -> Any:
+        def make(*tensors: Any, **attributes: Any) -> Any:
+            made = plain(*tensors, **attributes)
+            end_with(made)
+            return made
+
+        return make
 
     @staticmethod
     def _chosen(plain: Any, compiled: Any) -> Any:
@@ -82,7 +78,9 @@ class _Ops:
         return make
 
 
-ops: Any = _Ops(_load())
+_let_them_overlap()
+order_calls()
+ops: Any = _Ops(generated)
 """The functions that make ops: ops.farandole_allreduce and so on."""
 
 

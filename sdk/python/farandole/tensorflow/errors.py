@@ -8,8 +8,10 @@ import tensorflow as tf
 from ..basics import is_initialized
 from ..exceptions import InvalidRequest, NotReady
 
-# Eager execution puts it around an op's own sentence.
-_AROUND = re.compile(r"^\{\{function_node [^}]*\}\} ?(?:: )?| \[Op:\w+\](?: name: ?\S*)?$")
+# Eager execution puts it around an op's own sentence, and a function its node.
+_AROUND = re.compile(
+    r"^\{\{function_node [^}]*\}\} ?(?:: )?|\s*\[\[\{\{node [^}]*\}\}\]\]| \[Op:\w+\](?: name: ?\S*)?$"
+)
 _ELEMENT_TYPE = re.compile(r"TensorFlow's element type (\d+)")
 
 

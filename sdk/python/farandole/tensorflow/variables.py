@@ -8,6 +8,7 @@ from .. import _ops, objects
 from .._agreement import expect_equal_tensors
 from ..process_sets import ProcessSet, global_process_set
 from .gradient_exchange import variable_of
+from .in_place import receive_in_place
 from .ops import allgather, broadcast_all
 from .placement import tell_of_copies
 
@@ -22,8 +23,7 @@ def broadcast_variables(
 
     Eager: they have them on return, or ValueError where ranks differ in the number of variables, in a shape or an element
     type. In a graph: the op that gives them, which fails with InvalidArgumentError for the same reasons. All travel at the
-    same time, each into memory of its own; with `inplace` one after the other, so that it takes the memory of one
-    variable besides.
+    same time, each into memory of its own; with `inplace` one after the other into the variables' memory.
     """
     variables = [variable_of(variable) for variable in variables]
     name = "broadcast_variables"
@@ -51,13 +51,16 @@ def _receive(variables: List[Any], root_rank: int, name: Optional[str], process_
 
 
 def _receive_in_turn(variables: List[Any], root_rank: int, name: Optional[str], process_set: ProcessSet) -> List[Any]:
-    """As _receive, each variable after the one before it has its value."""
+    """As _receive, into the memory of the variables, each after the one before it has its value."""
     assigned: List[Any] = []
     for index, variable in enumerate(variables):
-        # In a graph, reads wait as well: what is read is held until it is sent.
+        # In a graph, reads wait as well.
         with tf.control_dependencies([each for each in assigned[-1:] if each is not None]):
             own_name = None if name is None else f"{name}.{index}"
-            assigned += _receive([variable], root_rank, own_name, process_set)
+            ended = receive_in_place(variable, root_rank, own_name, process_set)
+            if ended is NotImplemented:
+                (ended,) = _receive([variable], root_rank, own_name, process_set)
+            assigned.append(ended)
     return assigned
 
 
@@ -67,8 +70,8 @@ def broadcast_(
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> List[tf.Tensor]:
-    """Gives the root's values to the variables of all ranks, one after the other, and returns their new values. In a graph
-    the variables have them when the values are read, or whatever depends on them.
+    """Writes the root's values into the memory of the variables of all ranks, one after the other, and returns their new
+    values. In a graph the variables have them when the values are read, or whatever depends on them.
 
     ValueError, and in a graph FailedPreconditionError: ranks differ in a shape or an element type.
     """

@@ -146,6 +146,25 @@ def slices_of_an_embedding_are_reduced() -> None:
         numpy.testing.assert_array_equal(tf.convert_to_tensor(found).numpy(), wanted)
 
 
+@check.each("variables", "references")
+def a_v1_optimizer_reduces_slices(kind: str) -> None:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        table = v1.get_variable("table", initializer=tf.zeros([4, 2]), use_resource=kind == "variables")
+        loss = tf.reduce_sum(tf.gather(table, [hvd.rank() % 4, 0]))
+        optimizer = hvd.DistributedOptimizer(v1.train.GradientDescentOptimizer(1.0), op=hvd.Sum)
+        pairs = optimizer.compute_gradients(loss, [table])
+        assert isinstance(pairs[0][0], tf.IndexedSlices)
+        step = optimizer.apply_gradients(pairs)
+        session.run(table.initializer)
+        session.run(step)
+        found = session.run(table)
+    wanted = numpy.zeros([4, 2])
+    for place in [each for rank in range(hvd.size()) for each in (rank % 4, 0)]:
+        wanted[place] -= 1
+    numpy.testing.assert_array_equal(found, wanted)
+
+
 @check
 def all_ranks_start_from_the_roots_variables() -> None:
     root = hvd.size() - 1

@@ -11,10 +11,10 @@
 namespace farandole {
 inline namespace sdk {
 
-// Memory of zeros that the ranks of one host reduce in place, several times as fast as other memory: an
-// AllreduceInPlace of tensors that lie at equal offsets on all ranks copies nothing. It serves one epoch: if the epoch
-// has ended by an error, copy the tensors that must live. The destructor unmaps it; no tensor in it may be used
-// afterwards.
+/// Memory of zeros that the ranks of one host reduce in place, several times as fast as other memory: an
+/// AllreduceInPlace of tensors that lie at equal offsets on all ranks copies nothing. It serves one epoch: if the epoch
+/// has ended by an error, copy the tensors that must live. The destructor unmaps it; no tensor in it may be used
+/// afterwards.
 class Arena {
  public:
   Arena() = default;
@@ -30,11 +30,11 @@ class Arena {
     if (arena_ != nullptr) functions_->arena_release(arena_);
   }
 
-  // Makes one of `bytes` bytes on each rank of the set. Collective: all of them call it with the same name and bytes,
-  // in the same order among their calls. Blocks.
-  //   INVALID_ARGUMENT    the ranks ask for different numbers of bytes (two ranks and both numbers are named)
-  //   UNIMPLEMENTED       the ranks are on several hosts, or exchange bulk data over the network
-  //   RESOURCE_EXHAUSTED  a rank (named) has not so much memory left
+  /// Makes one of `bytes` bytes on each rank of the set. Collective: all of them call it with the same name and bytes,
+  /// in the same order among their calls. Blocks.
+  /// - INVALID_ARGUMENT: the ranks ask for different numbers of bytes (two ranks and both numbers are named)
+  /// - UNIMPLEMENTED: the ranks are on several hosts, or exchange bulk data over the network
+  /// - RESOURCE_EXHAUSTED: a rank (named) has not so much memory left
   static StatusOr<Arena> Make(Job& job, const std::string& name, int64_t bytes, const ProcessSet& set = {}) {
     if (Status status = set.Check(); !status.ok()) return status;
     Arena made;
@@ -45,11 +45,11 @@ class Arena {
     return made;
   }
 
-  // At a page's begin.
+  /// At a page's begin.
   void* data() const { return functions_->arena_address(arena_); }
   int64_t bytes() const { return bytes_; }
-  // `count` elements from the byte `offset` on, which is a multiple of their size. INVALID_ARGUMENT: they do not lie in
-  // the arena.
+  /// `count` elements from the byte `offset` on, which is a multiple of their size. INVALID_ARGUMENT: they do not lie
+  /// in the arena.
   template <typename T>
   StatusOr<T*> At(int64_t offset, int64_t count) const {
     const auto size = static_cast<int64_t>(sizeof(T));

@@ -13,8 +13,8 @@
 namespace farandole {
 inline namespace sdk {
 
-// Reductions. Average divides by the size of the process set; of integers it truncates towards zero. Of bool, sum and
-// max are "or", product and min "and", and there is no average. Adasum is for allreduce of one floating-point tensor.
+/// Reductions. Average divides by the size of the process set; of integers it truncates towards zero. Of bool, sum and
+/// max are "or", product and min "and", and there is no average. Adasum is for allreduce of one floating-point tensor.
 enum class ReduceOp : int32_t {
   kAverage = FARANDOLE_AVERAGE,
   kSum = FARANDOLE_SUM,
@@ -24,22 +24,22 @@ enum class ReduceOp : int32_t {
   kProduct = FARANDOLE_PRODUCT,
 };
 
-// How an operation is called: Call("gradient").With(ReduceOp::kSum).Among(set). Borrows the name and the set for the
-// time of the call.
+/// How an operation is called: Call("gradient").With(ReduceOp::kSum).Among(set). Borrows the name and the set for the
+/// time of the call.
 class Call {
  public:
   Call() = default;
-  // The name identifies the tensor on all ranks: at most 512 bytes of UTF-8, or INVALID_ARGUMENT. "" or nullptr:
-  // unnamed, paired in the order of the calls.
+  /// The name identifies the tensor on all ranks: at most 512 bytes of UTF-8, or INVALID_ARGUMENT. "" or nullptr:
+  /// unnamed, paired in the order of the calls.
   Call(const char* name) : name_(name) {}
   Call(const std::string& name) : name_(name.c_str()) {}
 
-  // The reduction; without it, the average.
+  /// The reduction; without it, the average.
   Call& With(ReduceOp op) {
     op_ = op;
     return *this;
   }
-  // Factors by which each rank's elements are multiplied before the reduction, and the result after it.
+  /// Factors by which each rank's elements are multiplied before the reduction, and the result after it.
   Call& Prescale(double factor) {
     prescale_ = factor;
     return *this;
@@ -48,13 +48,13 @@ class Call {
     postscale_ = factor;
     return *this;
   }
-  // The ranks that take part; without it, all of the job.
+  /// The ranks that take part; without it, all of the job.
   Call& Among(const ProcessSet& set) {
     set_ = set.is_global() ? nullptr : &set;
     return *this;
   }
 
-  // The same under another name.
+  /// The same under another name.
   Call Renamed(const char* name) const {
     Call other = *this;
     other.name_ = name;
@@ -77,8 +77,8 @@ class Call {
   const ProcessSet* set_ = nullptr;
 };
 
-// Whether an operation may be called so, before the library is asked. INVALID_ARGUMENT, and FAILED_PRECONDITION of
-// process sets: one sentence with both values.
+/// Whether an operation may be called so, before the library is asked. INVALID_ARGUMENT, and FAILED_PRECONDITION of
+/// process sets: one sentence with both values.
 template <typename Tensor>
 Status CheckOne(const Tensor& tensor, const Call& call) {
   if (!tensor.is_whole()) return tensor.Check();

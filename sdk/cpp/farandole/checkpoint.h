@@ -10,22 +10,22 @@
 namespace farandole {
 inline namespace sdk {
 
-// The name and place of a checkpoint that is written.
+/// The name and place of a checkpoint that is written.
 struct CheckpointPlace {
   std::string directory;
   int64_t step = 0;
   std::string name = "checkpoint";
   std::string extension = "bin";
-  // A checkpoint of this name and step, of an earlier run, gives way to the new one.
+  /// A checkpoint of this name and step, of an earlier run, gives way to the new one.
   bool replace = false;
 };
 
-// The right to write one checkpoint, which only rank 0 gets: write the file at path(), then Commit(). One is open at a
-// time in a process. Its destructor removes an uncommitted checkpoint.
+/// The right to write one checkpoint, which only rank 0 gets: write the file at path(), then Commit(). One is open at a
+/// time in a process. Its destructor removes an uncommitted checkpoint.
 class CheckpointWriter {
  public:
-  // PERMISSION_DENIED: not rank 0. ALREADY_EXISTS: there is one of this name and step. FAILED_PRECONDITION: another is
-  // open. RESOURCE_EXHAUSTED, UNAVAILABLE: the directory cannot be written, or the coordinator not be reached.
+  /// PERMISSION_DENIED: not rank 0. ALREADY_EXISTS: there is one of this name and step. FAILED_PRECONDITION: another is
+  /// open. RESOURCE_EXHAUSTED, UNAVAILABLE: the directory cannot be written, or the coordinator not be reached.
   static StatusOr<CheckpointWriter> Begin(Job& job, const CheckpointPlace& place) {
     CheckpointWriter made;
     const char* path = nullptr;
@@ -48,11 +48,11 @@ class CheckpointWriter {
     if (is_open_) life_.functions().checkpoint_abandon(number_);
   }
 
-  // The temporary file to write.
+  /// The temporary file to write.
   const std::string& path() const { return path_; }
 
-  // Checksums, syncs and renames the file, and enters it into the catalogue: the checkpoint exists from then on, at the
-  // path that is given. ABORTED: a newer writer has fenced this one, or the epoch has ended; nothing is left behind.
+  /// Checksums, syncs and renames the file, and enters it into the catalogue: the checkpoint exists from then on, at
+  /// the path that is given. ABORTED: a newer writer has fenced this one, or the epoch has ended; nothing is left.
   StatusOr<std::string> Commit() {
     if (!std::exchange(is_open_, false)) return IsOver();
     const Functions& functions = life_.functions();
@@ -61,8 +61,8 @@ class CheckpointWriter {
     if (code != FARANDOLE_OK) return StatusOf(functions, code);
     return std::string(path);
   }
-  // The writing has failed, for `cause`: removes the file, and gives the error to tell: RESOURCE_EXHAUSTED if the disk
-  // is full, else UNAVAILABLE.
+  /// The writing has failed, for `cause`: removes the file, and gives the error to tell: RESOURCE_EXHAUSTED if the disk
+  /// is full, else UNAVAILABLE.
   Status Fail(const std::string& cause) {
     if (!std::exchange(is_open_, false)) return IsOver();
     const Functions& functions = life_.functions();
@@ -81,8 +81,8 @@ class CheckpointWriter {
   std::string path_;
 };
 
-// On rank 0: has `write`, which takes a path and gives a Status, write the checkpoint's file. Its path; "" on the other
-// ranks, which return at once.
+/// On rank 0: has `write`, which takes a path and gives a Status, write the checkpoint's file. Its path; "" on the
+/// other ranks, which return at once.
 template <typename Write>
 StatusOr<std::string> SaveCheckpoint(Job& job, const CheckpointPlace& place, Write&& write) {
   if (job.rank() != 0) return std::string();
@@ -92,10 +92,10 @@ StatusOr<std::string> SaveCheckpoint(Job& job, const CheckpointPlace& place, Wri
   return writer->Commit();
 }
 
-// Whether somebody wants a checkpoint now (`farandole job checkpoint`): true once for each request, at the same call on
-// all ranks. Every rank must call it equally often: once a step, in an elastic job after State::Commit. Most calls only
-// count; two a second, and every 32nd at least, are a small allreduce. ABORTED: the epoch has ended; the next one is
-// told of the request again.
+/// Whether somebody wants a checkpoint now (`farandole job checkpoint`): true once for each request, at the same call
+/// on all ranks. Every rank must call it equally often: once a step, in an elastic job after State::Commit. Most calls
+/// only count; two a second, and every 32nd at least, are a small allreduce. ABORTED: the epoch has ended; the next one
+/// is told of the request again.
 inline StatusOr<bool> CheckpointRequested(Job& job) {
   int32_t requested = 0;
   const int code = job.functions().checkpoint_requested(&requested, job.interrupted());
@@ -108,8 +108,8 @@ struct FoundCheckpoint {
   int64_t step = 0;
 };
 
-// The newest checkpoint of `name` in the job's catalogue ("": of any name), or the one of `step`; without a
-// coordinator, among those of `directory`. NOT_FOUND: there is none.
+/// The newest checkpoint of `name` in the job's catalogue ("": of any name), or the one of `step`; without a
+/// coordinator, among those of `directory`. NOT_FOUND: there is none.
 inline StatusOr<FoundCheckpoint> FindCheckpoint(Job& job, const std::string& directory,
                                                 const std::string& name = "checkpoint", int64_t step = -1) {
   const char* path = nullptr;

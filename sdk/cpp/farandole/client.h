@@ -27,25 +27,26 @@
 #include "farandole/status.h"
 #include "farandole/wire.h"
 
-// The control plane for services in C++: it lists, shows and watches jobs, ends them, has workers leave, and makes
-// tenants, as the command farandole does, by the same code in the library. A program that uses it need be no worker.
+/// @file
+/// The control plane for services in C++: it lists, shows and watches jobs, ends them, has workers leave, and makes
+/// tenants, as the command farandole does, by the same code in the library. A program that uses it need be no worker.
 namespace farandole {
 inline namespace sdk {
 namespace client {
 
 class Watch;
 
-// Speaks to one coordinator. Copies share the connection, and any thread may call their methods. Errors of all calls:
-//   UNAVAILABLE       the coordinator was unreachable or silent as long as Options::patience goes
-//   UNAUTHENTICATED   the token is not known, or TLS does not prove one side to the other
-//   PERMISSION_DENIED the token does not allow it
-//   INVALID_ARGUMENT  a field is out of bounds
-//   UNIMPLEMENTED     the coordinator is of another version, or another program
-//   ABORTED           Options::interrupted said so
+/// Speaks to one coordinator. Copies share the connection, and any thread may call their methods. Errors of all calls:
+/// - UNAVAILABLE: the coordinator was unreachable or silent as long as Options::patience goes
+/// - UNAUTHENTICATED: the token is not known, or TLS does not prove one side to the other
+/// - PERMISSION_DENIED: the token does not allow it
+/// - INVALID_ARGUMENT: a field is out of bounds
+/// - UNIMPLEMENTED: the coordinator is of another version, or another program
+/// - ABORTED: Options::interrupted said so
 class Client {
  public:
-  // Nothing is sent before the first call. INVALID_ARGUMENT: the address or a file cannot be used. FAILED_PRECONDITION:
-  // there is no worker library.
+  /// Nothing is sent before the first call. INVALID_ARGUMENT: the address or a file cannot be used.
+  /// FAILED_PRECONDITION: there is no worker library.
   static StatusOr<Client> Open(Options options) {
     const StatusOr<Functions>& library = Library();
     if (!library.ok()) return library.status();
@@ -65,67 +66,67 @@ class Client {
     return Client(&*library, std::shared_ptr<farandole_client>(made, library->client_close), std::move(options));
   }
 
-  // The jobs that the token may see, the newest first.
+  /// The jobs that the token may see, the newest first.
   StatusOr<std::vector<Summary>> Jobs() const {
     return All<Summary>([this](const auto& visit) { return EachJob(visit); });
   }
-  // The same in pages of `page_size` jobs (0 and more than 1,000: 1,000), each of which is asked for when the one
-  // before it is used up: calls `visit` for one after the other, until it gives false. Jobs that start meanwhile are
-  // left out; all that stay are visited once.
+  /// The same in pages of `page_size` jobs (0 and more than 1,000: 1,000), each of which is asked for when the one
+  /// before it is used up: calls `visit` for one after the other, until it gives false. Jobs that start meanwhile are
+  /// left out; all that stay are visited once.
   Status EachJob(const std::function<bool(const Summary&)>& visit, uint32_t page_size = 0) const {
     return Walk<Summary, 80>("MonitorService/ListJobs", {}, page_size, "refused to list its jobs", visit);
   }
-  // One job with its workers and its history. NOT_FOUND: the tenant has no such job.
+  /// One job with its workers and its history. NOT_FOUND: the tenant has no such job.
   StatusOr<Details> Job(const JobId& id) const { return Job(id, options_.patience); }
-  // A job's catalogue, the oldest first. NOT_FOUND: the tenant has no such job.
+  /// A job's catalogue, the oldest first. NOT_FOUND: the tenant has no such job.
   StatusOr<std::vector<Checkpoint>> Checkpoints(const JobId& id) const {
     return All<Checkpoint>([&](const auto& visit) { return EachCheckpoint(id, visit); });
   }
-  // The same as EachJob does it. All that stay are visited once, and those that are committed meanwhile.
+  /// The same as EachJob does it. All that stay are visited once, and those that are committed meanwhile.
   Status EachCheckpoint(const JobId& id, const std::function<bool(const Checkpoint&)>& visit,
                         uint32_t page_size = 0) const {
     return Walk<Checkpoint, 80>("MonitorService/ListCheckpoints", WireWriter().Text(1, id.name).Text(2, id.tenant),
                                 page_size, "refused to list the checkpoints of " + id.ToString(), visit);
   }
-  // Takes a checkpoint out of a job's catalogue, by its name and step, and gives it as it was there. Its file stays, at
-  // `path` of its host. Needs a token of an operator. NOT_FOUND: there is no such job or checkpoint.
+  /// Takes a checkpoint out of a job's catalogue, by its name and step, and gives it as it was there. Its file stays,
+  /// at `path` of its host. Needs a token of an operator. NOT_FOUND: there is no such job or checkpoint.
   StatusOr<Checkpoint> DeleteCheckpoint(const JobId& id, const std::string& name, int64_t step) const {
     WireWriter request;
     request.Text(1, id.tenant).Text(2, id.name).Text(3, name).Number(4, static_cast<uint64_t>(step)).Text(5, NewKey());
     return Only<Checkpoint>("AdminService/DeleteCheckpoint", request,
                             "refused to delete a checkpoint of " + id.ToString());
   }
-  // Asks a job's program to write a checkpoint soon, where it calls CheckpointRequested(). A call joins a request that
-  // is pending. Details::checkpoint_request tells what comes of it. Needs a token of an operator, or that of the
-  // launcher that started it. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it has ended.
+  /// Asks a job's program to write a checkpoint soon, where it calls CheckpointRequested(). A call joins a request that
+  /// is pending. Details::checkpoint_request tells what comes of it. Needs a token of an operator, or that of the
+  /// launcher that started it. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it has ended.
   StatusOr<CheckpointRequest> RequestCheckpoint(const JobId& id) const {
     WireWriter message;
     message.Text(1, id.tenant).Text(2, id.name).Text(3, NewKey());
     return Only<CheckpointRequest>("AdminService/RequestCheckpoint", message,
                                    "refused to ask " + id.ToString() + " for a checkpoint");
   }
-  // Follows one job; nothing is sent before its Next().
+  /// Follows one job; nothing is sent before its Next().
   client::Watch Watch(const JobId& id) const;
 
-  // Ends a job. The reason is one sentence of at most 1,024 bytes; it reaches every worker. Needs a token of an
-  // operator, or that of the launcher that started it. NOT_FOUND: the tenant has no such job.
+  /// Ends a job. The reason is one sentence of at most 1,024 bytes; it reaches every worker. Needs a token of an
+  /// operator, or that of the launcher that started it. NOT_FOUND: the tenant has no such job.
   Status Abort(const JobId& id, const std::string& reason) const {
     WireWriter request;
     request.Text(1, id.tenant).Text(2, id.name).Text(3, reason).Text(4, NewKey());
     return Call<Nothing>("AdminService/AbortJob", request, "refused to end " + id.ToString(), options_.patience)
         .status();
   }
-  // Deletes a job that has ended, with its history and its catalogue of checkpoints; their files stay. Needs a
-  // token of an operator. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it forms or runs.
+  /// Deletes a job that has ended, with its history and its catalogue of checkpoints; their files stay. Needs a
+  /// token of an operator. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it forms or runs.
   Status Delete(const JobId& id) const {
     WireWriter request;
     request.Text(1, id.tenant).Text(2, id.name).Text(3, NewKey());
     return Call<Nothing>("AdminService/DeleteJob", request, "refused to delete " + id.ToString(), options_.patience)
         .status();
   }
-  // Has the worker of a rank of an elastic job leave at the program's next commit; the ranks that were asked.
-  //   NOT_FOUND           the tenant has no such job, or the job no such rank
-  //   FAILED_PRECONDITION the job is not elastic, no epoch runs, or too few would remain
+  /// Has the worker of a rank of an elastic job leave at the program's next commit; the ranks that were asked.
+  /// - NOT_FOUND: the tenant has no such job, or the job no such rank
+  /// - FAILED_PRECONDITION: the job is not elastic, no epoch runs, or too few would remain
   StatusOr<std::vector<int>> DrainRank(const JobId& id, int rank, const std::string& reason) const {
     if (rank < 0) {
       return Status(StatusCode::kInvalidArgument,
@@ -133,12 +134,12 @@ class Client {
     }
     return Drain(id, WireWriter().Always(3, static_cast<uint64_t>(rank)), reason);
   }
-  // The same for all workers of a host, by Worker::hostname.
+  /// The same for all workers of a host, by Worker::hostname.
   StatusOr<std::vector<int>> DrainHost(const JobId& id, const std::string& hostname, const std::string& reason) const {
     return Drain(id, WireWriter().Text(4, hostname), reason);
   }
-  // Makes a tenant; its first token, of which the coordinator keeps the hash only. ALREADY_EXISTS: there is one of this
-  // name.
+  /// Makes a tenant; its first token, of which the coordinator keeps the hash only. ALREADY_EXISTS: there is one of
+  /// this name.
   StatusOr<std::string> CreateTenant(const Tenant& tenant) const {
     WireWriter request;
     request.Text(1, tenant.name).Number(2, tenant.max_jobs).Number(3, tenant.max_workers).Text(4, NewKey());
@@ -147,16 +148,16 @@ class Client {
     if (!made.ok()) return made.status();
     return std::move(made->text);
   }
-  // The tenants that the token may see, by name, with their quotas and what they use of them.
+  /// The tenants that the token may see, by name, with their quotas and what they use of them.
   StatusOr<std::vector<TenantRecord>> Tenants() const {
     return All<TenantRecord>([this](const auto& visit) { return EachTenant(visit); });
   }
-  // The same as EachJob does it.
+  /// The same as EachJob does it.
   Status EachTenant(const std::function<bool(const TenantRecord&)>& visit, uint32_t page_size = 0) const {
     return Walk<TenantRecord, 1, 2>("AccessService/ListTenants", {}, page_size, "refused to list its tenants", visit);
   }
-  // Sets a tenant's quota; the tenant as it is then, but for `created` and `tokens`. Jobs that run go on in any case.
-  // Needs a token of root. NOT_FOUND: there is no such tenant.
+  /// Sets a tenant's quota; the tenant as it is then, but for `created` and `tokens`. Jobs that run go on in any case.
+  /// Needs a token of root. NOT_FOUND: there is no such tenant.
   StatusOr<TenantRecord> SetQuota(const std::string& tenant, const QuotaChange& change) const {
     WireWriter request;
     request.Text(1, tenant).Text(7, NewKey());
@@ -169,23 +170,23 @@ class Client {
     return Only<TenantRecord>("AdminService/SetQuota", request, "refused to set the quota of tenant " + tenant);
   }
 
-  // Has all workers of a job record what their tensors wait for, also those of later epochs; a sentence that says so.
-  // `marks_cycles`: also the beginning of each batch. A new recording replaces the last one. Needs a token of an
-  // operator. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it has ended, or records already.
+  /// Has all workers of a job record what their tensors wait for, also those of later epochs; a sentence that says so.
+  /// `marks_cycles`: also the beginning of each batch. A new recording replaces the last one. Needs a token of an
+  /// operator. NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it has ended, or records already.
   StatusOr<std::string> StartTimeline(const JobId& id, bool marks_cycles = false) const {
     WireWriter request;
     request.Text(1, id.tenant).Text(2, id.name).Number(3, 1).Number(4, marks_cycles ? 1 : 0).Text(5, NewKey());
     return Only<std::string>("AdminService/RecordTimeline", request, "refused to start a timeline of " + id.ToString());
   }
-  // Ends the recording, with each rank's last events; a sentence that says so. Needs a token of an operator. NOT_FOUND:
-  // the tenant has no such job. FAILED_PRECONDITION: it records nothing.
+  /// Ends the recording, with each rank's last events; a sentence that says so. Needs a token of an operator.
+  /// NOT_FOUND: the tenant has no such job. FAILED_PRECONDITION: it records nothing.
   StatusOr<std::string> StopTimeline(const JobId& id) const {
     WireWriter request;
     request.Text(1, id.tenant).Text(2, id.name).Text(5, NewKey());
     return Only<std::string>("AdminService/RecordTimeline", request, "refused to stop a timeline of " + id.ToString());
   }
-  // The events that a job has recorded so far, or recorded last, at most 32 MiB. They can be read for an hour after the
-  // job's end. NOT_FOUND: the tenant has no such job, or it has recorded nothing.
+  /// The events that a job has recorded so far, or recorded last, at most 32 MiB. They can be read for an hour after
+  /// the job's end. NOT_FOUND: the tenant has no such job, or it has recorded nothing.
   StatusOr<client::Timeline> Timeline(const JobId& id) const {
     client::Timeline found;
     do {
@@ -203,12 +204,12 @@ class Client {
     } while (found.recording == 0 || found.next != 0);
     return found;
   }
-  // Asks the workers of a job what they do, which takes 4 s at most: their latest collectives, who waits for whom, and
-  // the stacks of their programs; those who ask within 4 s share an answer. Of a job that has ended: what they did
-  // last.
-  //   NOT_FOUND            the tenant has no such job, or it has not stalled
-  //   FAILED_PRECONDITION  no rank answered when it stalled
-  //   RESOURCE_EXHAUSTED   several such calls of the job wait already
+  /// Asks the workers of a job what they do, which takes 4 s at most: their latest collectives, who waits for whom, and
+  /// the stacks of their programs; those who ask within 4 s share an answer. Of a job that has ended: what they did
+  /// last.
+  /// - NOT_FOUND: the tenant has no such job, or it has not stalled
+  /// - FAILED_PRECONDITION: no rank answered when it stalled
+  /// - RESOURCE_EXHAUSTED: several such calls of the job wait already
   StatusOr<Findings> Diagnose(const JobId& id, const DiagnoseOptions& options = {}) const {
     WireWriter request;
     request.Text(1, id.name).Text(2, id.tenant);
@@ -217,31 +218,31 @@ class Client {
                           options_.patience);
   }
 
-  // Asks the workers of a job what its tensors cost since the epoch began, which takes 4 s at most; those who ask
-  // within 4 s share an answer. Of a job that has ended: the last answer.
-  //   NOT_FOUND           the tenant has no such job, or nothing is known of its tensors
-  //   RESOURCE_EXHAUSTED  too many calls wait already
+  /// Asks the workers of a job what its tensors cost since the epoch began, which takes 4 s at most; those who ask
+  /// within 4 s share an answer. Of a job that has ended: the last answer.
+  /// - NOT_FOUND: the tenant has no such job, or nothing is known of its tensors
+  /// - RESOURCE_EXHAUSTED: too many calls wait already
   StatusOr<client::Collectives> Collectives(const JobId& id) const {
     return Call<client::Collectives>("MonitorService/SurveyCollectives",
                                      WireWriter().Text(1, id.name).Text(2, id.tenant),
                                      "refused to ask for the collectives of " + id.ToString(), options_.patience);
   }
 
-  // A tenant's tokens, by time; "": those of all tenants that the token may see. Needs the role admin, as the other
-  // calls about tokens do.
+  /// A tenant's tokens, by time; "": those of all tenants that the token may see. Needs the role admin, as the other
+  /// calls about tokens do.
   StatusOr<std::vector<Token>> Tokens(const std::string& tenant = "") const {
     return All<Token>([&](const auto& visit) { return EachToken(tenant, visit); });
   }
-  // The same as EachJob does it.
+  /// The same as EachJob does it.
   Status EachToken(const std::string& tenant, const std::function<bool(const Token&)>& visit,
                    uint32_t page_size = 0) const {
     return Walk<Token, 2>("AccessService/ListTokens", WireWriter().Text(1, tenant), page_size,
                           "refused to list its tokens", visit);
   }
-  // Makes a token of a tenant ("": the own one); `lifetime` is at most 90 days, zero: 30 days.
-  //   PERMISSION_DENIED   the role is above the own one
-  //   NOT_FOUND           there is no such tenant
-  //   RESOURCE_EXHAUSTED  the tenant has too many tokens
+  /// Makes a token of a tenant ("": the own one); `lifetime` is at most 90 days, zero: 30 days.
+  /// - PERMISSION_DENIED: the role is above the own one
+  /// - NOT_FOUND: there is no such tenant
+  /// - RESOURCE_EXHAUSTED: the tenant has too many tokens
   StatusOr<NewToken> CreateToken(Role role, const std::string& tenant = "", const std::string& label = "",
                                  std::chrono::seconds lifetime = std::chrono::seconds(0)) const {
     if (lifetime.count() < 0) return NegativeSpan("lifetime", lifetime);
@@ -250,17 +251,17 @@ class Client {
     request.Number(4, static_cast<uint64_t>(lifetime.count())).Text(5, NewKey());
     return Call<NewToken>("AccessService/CreateToken", request, "refused to make a token", options_.patience);
   }
-  // Gives a token a new text, and lets the old one be good for `overlap`, at most 7 days. Runs that were launched with
-  // it go on. NOT_FOUND: there is no such token. FAILED_PRECONDITION: it was revoked.
+  /// Gives a token a new text, and lets the old one be good for `overlap`, at most 7 days. Runs that were launched with
+  /// it go on. NOT_FOUND: there is no such token. FAILED_PRECONDITION: it was revoked.
   StatusOr<NewToken> RotateToken(const std::string& id, std::chrono::seconds overlap = std::chrono::seconds(0)) const {
     if (overlap.count() < 0) return NegativeSpan("overlap", overlap);
     WireWriter request;
     request.Text(1, id).Number(2, static_cast<uint64_t>(overlap.count())).Text(3, NewKey());
     return Call<NewToken>("AccessService/RotateToken", request, "refused to rotate token " + id, options_.patience);
   }
-  // Ends a token, and within a second its streams and the runs that were launched with it; `and_made_with_it`: also the
-  // tokens that were made or rotated with it, and with those. How many tokens have ended. NOT_FOUND: there is no such
-  // token.
+  /// Ends a token, and within a second its streams and the runs that were launched with it; `and_made_with_it`: also
+  /// the tokens that were made or rotated with it, and with those. How many tokens have ended. NOT_FOUND: there is no
+  /// such token.
   StatusOr<int> RevokeToken(const std::string& id, bool and_made_with_it = false) const {
     WireWriter request;
     request.Text(1, id).Number(2, and_made_with_it ? 1 : 0).Text(4, NewKey());
@@ -418,16 +419,16 @@ class Client {
   Options options_;
 };
 
-// Follows one job. One thread at a time. A Watch starts no thread and needs no end.
+/// Follows one job. One thread at a time. A Watch starts no thread and needs no end.
 class Watch {
  public:
   Watch(Client client, JobId id) : client_(std::move(client)), id_(std::move(id)) {}
 
-  // The job at once for the first time, and then whenever it has changed: its state, reason, epoch, size, stall,
-  // history, or its workers' states. Rates and loads alone are no change. After a job that has ended: none.
-  //
-  // A coordinator that is away, as while it is restarted, does not end a Watch: Next goes on until it is interrupted.
-  // It asks every Options::watch_interval, since the service has no stream, also after an error such as NOT_FOUND.
+  /// The job at once for the first time, and then whenever it has changed: its state, reason, epoch, size, stall,
+  /// history, or its workers' states. Rates and loads alone are no change. After a job that has ended: none.
+  ///
+  /// A coordinator that is away, as while it is restarted, does not end a Watch: Next goes on until it is interrupted.
+  /// It asks every Options::watch_interval, since the service has no stream, also after an error such as NOT_FOUND.
   StatusOr<std::optional<Details>> Next() {
     if (last_.has_value() && last_->summary.HasEnded()) return std::optional<Details>();
     for (;;) {

@@ -10,77 +10,78 @@
 #include "farandole/client_findings.h"
 #include "farandole/wire.h"
 
-// Answers about what a job's tensors cost. Numbers of fields are those of proto/farandole/v1/monitor.proto.
+/// @file
+/// Answers about what a job's tensors cost. Numbers of fields are those of proto/farandole/v1/monitor.proto.
 namespace farandole {
 inline namespace sdk {
 namespace client {
 
-// A rank that others have waited for.
+/// A rank that others have waited for.
 struct LastArrival {
   int rank = 0;
-  // So many collectives waited for it last.
+  /// So many collectives waited for it last.
   uint64_t times = 0;
 };
 
-// The price of one name's collectives since the epoch began, by the clock of each rank for itself: a collective waits
-// from a rank's submission until all ranks have submitted it, then its data moves.
+/// The price of one name's collectives since the epoch began, by the clock of each rank for itself: a collective waits
+/// from a rank's submission until all ranks have submitted it, then its data moves.
 struct CollectiveCost {
   using Microseconds = std::chrono::duration<double, std::micro>;
 
   std::string name;
-  // The number of its process set; 0: all ranks.
+  /// The number of its process set; 0: all ranks.
   uint32_t group = 0;
   std::string operation = "allreduce";
-  // Only the enqueueing is timed, and no bandwidth is known.
+  /// Only the enqueueing is timed, and no bandwidth is known.
   bool is_on_gpu = false;
-  // Of the rank that has most.
+  /// Of the rank that has most.
   uint64_t count = 0;
-  // Of one collective, by the convention of nccl-tests: of an allgather and a gather the whole result, of a scatter the
-  // root's input, of others a rank's input.
+  /// Of one collective, by the convention of nccl-tests: of an allgather and a gather the whole result, of a scatter
+  /// the root's input, of others a rank's input.
   uint64_t bytes = 0;
-  // Of all ranks that have answered, together; so far, where it is not over.
+  /// Of all ranks that have answered, together; so far, where it is not over.
   std::chrono::microseconds waited{0};
   std::chrono::microseconds moving{0};
-  // Of a rank and a collective.
+  /// Of a rank and a collective.
   Microseconds mean_wait{0};
   Microseconds mean_moving{0};
-  // Among the latest collectives.
+  /// Among the latest collectives.
   std::chrono::microseconds longest_wait{0};
   int longest_wait_rank = 0;
-  // Part of what the ranks have waited for all names, 0 to 100.
+  /// Part of what the ranks have waited for all names, 0 to 100.
   double wait_percent = 0;
-  // 0: not known, as for small ones, whose data travels with the ranks' readiness.
+  /// 0: not known, as for small ones, whose data travels with the ranks' readiness.
   double algorithm_bytes_per_second = 0;
   double bus_bytes_per_second = 0;
-  // Of the latest collectives, those whose records of all ranks were compared; and the ranks that came last in them by
-  // at least 10 us, the most frequent first, at most 4.
+  /// Of the latest collectives, those whose records of all ranks were compared; and the ranks that came last in them by
+  /// at least 10 us, the most frequent first, at most 4.
   uint64_t compared = 0;
   std::vector<LastArrival> last;
-  // The rank that has waited least since the epoch began, and how long in the mean. It came last, by and large, where
-  // that is far below `mean_wait`.
+  /// The rank that has waited least since the epoch began, and how long in the mean. It came last, by and large, where
+  /// that is far below `mean_wait`.
   int least_wait_rank = 0;
   Microseconds least_wait{0};
 };
 
-// The price of an epoch's tensors.
+/// The price of an epoch's tensors.
 struct Collectives {
   uint64_t epoch = 0;
   uint32_t size = 0;
-  // When the ranks were asked. Not set: they were not, and their launchers have read their records when they ended.
+  /// When the ranks were asked. Not set: they were not, and their launchers have read their records when they ended.
   std::optional<Time> asked;
-  // The epoch is.
+  /// The epoch is.
   bool is_over = false;
-  // How many ranks have told something; of a large epoch at most 128 are asked.
+  /// How many ranks have told something; of a large epoch at most 128 are asked.
   uint32_t answered = 0;
-  // Names, and those that ranks left out, which have more than 512.
+  /// Names, and those that ranks left out, which have more than 512.
   uint32_t found = 0;
   uint32_t left_out = 0;
-  // Of all ranks and names.
+  /// Of all ranks and names.
   std::chrono::microseconds waited{0};
   std::chrono::microseconds moving{0};
-  // Those that took the most time first, at most 64.
+  /// Those that took the most time first, at most 64.
   std::vector<CollectiveCost> costs;
-  // Ranks that did not answer, and why.
+  /// Ranks that did not answer, and why.
   std::vector<RankFindings> silent;
 };
 

@@ -13,193 +13,194 @@
 #include "farandole/client_types.h"
 #include "farandole/wire.h"
 
-// Answers about what the ranks of a job do: their findings, and their timelines. Numbers of fields are those of
-// proto/farandole/v1: monitor.proto, flight.proto and timeline.proto.
+/// @file
+/// Answers about what the ranks of a job do: their findings, and their timelines. Numbers of fields are those of
+/// proto/farandole/v1: monitor.proto, flight.proto and timeline.proto.
 namespace farandole {
 inline namespace sdk {
 namespace client {
 
-// Says which evidence Client::Diagnose asks for.
+/// Says which evidence Client::Diagnose asks for.
 struct DiagnoseOptions {
-  // The stacks of the programs, too.
+  /// The stacks of the programs, too.
   bool stacks = true;
-  // Not now, but as the coordinator has asked by itself when the job stalled last.
+  /// Not now, but as the coordinator has asked by itself when the job stalled last.
   bool last_stall = false;
 };
 
-// A collective that some ranks have submitted and others have not.
+/// A collective that some ranks have submitted and others have not.
 struct Wait {
   std::string name;
-  // "allreduce" and so on.
+  /// "allreduce" and so on.
   std::string operation = "allreduce";
-  // The number of its process set; 0: all ranks.
+  /// The number of its process set; 0: all ranks.
   uint32_t group = 0;
-  // How often the name was submitted in this epoch, this time included.
+  /// How often the name was submitted in this epoch, this time included.
   uint32_t ordinal = 0;
-  // Ranks. Nobody is missing: its data moves, or the last steps of the ranks were not read.
+  /// Ranks. Nobody is missing: its data moves, or the last steps of the ranks were not read.
   std::vector<int> waiting;
   std::vector<int> missing;
-  // Of the rank that has waited longest.
+  /// Of the rank that has waited longest.
   std::chrono::microseconds waited{0};
 };
 
-// A call on a thread's stack.
+/// A call on a thread's stack.
 struct Frame {
   std::string function;
   std::string file;
-  // 0: not known.
+  /// 0: not known.
   uint32_t line = 0;
-  // Of compiled code: the name of the program or library.
+  /// Of compiled code: the name of the program or library.
   std::string module = {};
 };
 
-// Ranks whose main threads have the same stack.
+/// Ranks whose main threads have the same stack.
 struct StackGroup {
   std::vector<int> ranks;
-  // The innermost first.
+  /// The innermost first.
   std::vector<Frame> frames;
-  // It has most ranks of all.
+  /// It has most ranks of all.
   bool is_dominant = false;
-  // Of compiled code: the calls of the innermost of `frames`, or all of the stack.
+  /// Of compiled code: the calls of the innermost of `frames`, or all of the stack.
   std::vector<Frame> native_frames = {};
 };
 
-// How far a submission is. kUnknown is a state that this version does not know.
+/// How far a submission is. kUnknown is a state that this version does not know.
 enum class Progress { kUnknown = 0, kSubmitted = 1, kStarted = 2, kFinished = 3, kFailed = 4, kEnded = 5 };
-// "submitted", "started", "finished", "failed" (ranks disagree), "ended" (the epoch ended before), "unknown".
+/// "submitted", "started", "finished", "failed" (ranks disagree), "ended" (the epoch ended before), "unknown".
 inline const char* NameOf(Progress progress) {
   constexpr const char* kNames[] = {"unknown", "submitted", "started", "finished", "failed", "ended"};
   return kNames[static_cast<int>(progress)];
 }
 
-// A collective that a rank has submitted.
+/// A collective that a rank has submitted.
 struct Submission {
-  // Without its middle if it is long.
+  /// Without its middle if it is long.
   std::string name;
-  // How often the name was submitted in this epoch, this time included: equal on all ranks for those that belong
-  // together.
+  /// How often the name was submitted in this epoch, this time included: equal on all ranks for those that belong
+  /// together.
   uint32_t ordinal = 0;
   Progress progress = Progress::kUnknown;
   std::string operation = "allreduce";
-  // "float32" and so on.
+  /// "float32" and so on.
   std::string dtype = "uint8";
   uint64_t bytes = 0;
   uint32_t group = 0;
-  // Equal on all ranks; 0: none, as for small collectives that all ranks computed at once.
+  /// Equal on all ranks; 0: none, as for small collectives that all ranks computed at once.
   uint64_t batch = 0;
   bool is_on_gpu = false;
-  // From its submission to the reading, to its start, and to its end.
+  /// From its submission to the reading, to its start, and to its end.
   std::chrono::microseconds age{0};
   std::chrono::microseconds started_after{0};
   std::chrono::microseconds ended_after{0};
 };
 
-// A rank's flight recorder: its latest submissions.
+/// A rank's flight recorder: its latest submissions.
 struct Flight {
   uint64_t epoch = 0;
-  // Not set: no epoch has begun.
+  /// Not set: no epoch has begun.
   std::optional<int> rank;
   uint32_t size = 0;
   int64_t pid = 0;
-  // Submissions for which there was no room.
+  /// Submissions for which there was no room.
   uint64_t unrecorded = 0;
-  // The oldest first.
+  /// The oldest first.
   std::vector<Submission> submissions;
 };
 
-// A thread of a worker's program.
+/// A thread of a worker's program.
 struct Thread {
-  // The main thread of Python is "MainThread"; "": not known.
+  /// The main thread of Python is "MainThread"; "": not known.
   std::string name;
   uint32_t tid = 0;
-  // The innermost first.
+  /// The innermost first.
   std::vector<Frame> frames;
-  // Of compiled code: the calls of the innermost of `frames`, or all of the stack.
+  /// Of compiled code: the calls of the innermost of `frames`, or all of the stack.
   std::vector<Frame> native_frames = {};
-  // So many threads more have the same native frames, and are left out.
+  /// So many threads more have the same native frames, and are left out.
   uint32_t alike = 0;
-  // Why it has no native frames; "" if it has, or if none of the process were read.
+  /// Why it has no native frames; "" if it has, or if none of the process were read.
   std::string why_no_native = {};
 };
 
-// A thread as the kernel knows it.
+/// A thread as the kernel knows it.
 struct KernelThread {
   uint32_t tid = 0;
   std::string name;
-  // "running", "sleeping", "in the kernel" or "stopped".
+  /// "running", "sleeping", "in the kernel" or "stopped".
   std::string state;
-  // The system call that it is in; "": none, or not known.
+  /// The system call that it is in; "": none, or not known.
   std::string call;
 };
 
-// A worker's process about itself.
+/// A worker's process about itself.
 struct Evidence {
   uint64_t epoch = 0;
   std::optional<Flight> flight;
   std::vector<Thread> threads;
-  // One sentence: how the stacks were read, or why there are none.
+  /// One sentence: how the stacks were read, or why there are none.
   std::string about_stacks;
   std::vector<KernelThread> kernel_threads;
-  // NAME=value of the library's settings that have no secrets, and versions of programs.
+  /// NAME=value of the library's settings that have no secrets, and versions of programs.
   std::vector<std::string> settings;
-  // As about_stacks, of the native frames.
+  /// As about_stacks, of the native frames.
   std::string about_native_stacks = {};
 };
 
-// The answer of one rank.
+/// The answer of one rank.
 struct RankFindings {
   int rank = 0;
-  // Not set: none came. Then `silence` says why.
+  /// Not set: none came. Then `silence` says why.
   std::optional<Evidence> evidence;
   std::string silence;
 };
 
-// The answers of the ranks of a job about what they do, or did last.
+/// The answers of the ranks of a job about what they do, or did last.
 struct Findings {
-  // Which collective is missing on whom; "": nobody waits for anybody.
+  /// Which collective is missing on whom; "": nobody waits for anybody.
   std::string sentence;
-  // The longest first; at most 16.
+  /// The longest first; at most 16.
   std::vector<Wait> waits;
-  // The greatest first.
+  /// The greatest first.
   std::vector<StackGroup> stacks;
-  // Ascending; of a large job those that others wait for, and 64 others at most.
+  /// Ascending; of a large job those that others wait for, and 64 others at most.
   std::vector<RankFindings> ranks;
   uint64_t epoch = 0;
   uint32_t size = 0;
-  // When the job stalled and the coordinator asked by itself; not set: it was asked to.
+  /// When the job stalled and the coordinator asked by itself; not set: it was asked to.
   std::optional<Time> stalled;
 };
 
-// Some events of a rank.
+/// Some events of a rank.
 struct TimelinePart {
-  // From 1, ascending.
+  /// From 1, ascending.
   uint64_t number = 0;
   int rank = 0;
   std::string host_id;
   std::string hostname;
   uint32_t events = 0;
-  // Their lines as the files of timelines have them (docs/timeline.md), compressed by zlib, and how many bytes that
-  // was. The times are those of the host's CLOCK_MONOTONIC.
+  /// Their lines as the files of timelines have them (docs/timeline.md), compressed by zlib, and how many bytes that
+  /// was. The times are those of the host's CLOCK_MONOTONIC.
   std::string lines_zlib;
   uint32_t lines_bytes = 0;
-  // When it was sent, by the same clock; by how much the coordinator's clock is ahead of that one, and by how much that
-  // may be wrong. 0: nothing is known yet.
+  /// When it was sent, by the same clock; by how much the coordinator's clock is ahead of that one, and by how much
+  /// that may be wrong. 0: nothing is known yet.
   int64_t sent_ns = 0;
   int64_t ahead_ns = 0;
   uint64_t error_ns = 0;
 };
 
-// The recording of a job so far. `farandole timeline get` makes one file of it, in the coordinator's time.
+/// The recording of a job so far. `farandole timeline get` makes one file of it, in the coordinator's time.
 struct Timeline {
-  // Counts the job's recordings, from 1.
+  /// Counts the job's recordings, from 1.
   uint64_t recording = 0;
-  // It goes on.
+  /// It goes on.
   bool is_on = false;
   Time started;
   std::vector<TimelinePart> parts;
-  // Of an answer; 0 here.
+  /// Of an answer; 0 here.
   uint64_t next = 0;
-  // Events that came faster than the ranks could send them, and those that the coordinator gave up for later ones.
+  /// Events that came faster than the ranks could send them, and those that the coordinator gave up for later ones.
   uint64_t dropped = 0;
   uint64_t forgotten = 0;
 };
@@ -246,7 +247,7 @@ inline void Read(WireReader reader, StackGroup* group) {
   }
 }
 
-// `name` gets the number of its name.
+/// `name` gets the number of its name.
 inline void Read(WireReader reader, Submission* submission, size_t* name) {
   while (reader.Next()) {
     if (reader.field() == 1) *name = reader.As<size_t>();

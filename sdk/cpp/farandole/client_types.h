@@ -9,59 +9,60 @@
 
 #include "farandole/wire.h"
 
-// A coordinator's answers about its jobs. Numbers of fields are those of proto/farandole/v1.
+/// @file
+/// A coordinator's answers about its jobs. Numbers of fields are those of proto/farandole/v1.
 namespace farandole {
 inline namespace sdk {
 namespace client {
 
 using Time = std::chrono::system_clock::time_point;
 
-// Names a job. Tenant "" is the token's own; another tenant's jobs need a token of a role of the
-// cluster.
+/// Names a job. Tenant "" is the token's own; another tenant's jobs need a token of a role of the
+/// cluster.
 struct JobId {
   std::string name;
   std::string tenant = {};
 
-  // "job mnist of tenant vision".
+  /// "job mnist of tenant vision".
   std::string ToString() const { return "job " + name + (tenant.empty() ? "" : " of tenant " + tenant); }
 };
 
-// An owner of jobs.
+/// An owner of jobs.
 struct Tenant {
-  // 1 to 64 bytes of [a-z0-9-].
+  /// 1 to 64 bytes of [a-z0-9-].
   std::string name;
-  // The most jobs that it may run at a time, and the most workers in them together. 0: the default of 64 and 4,096.
+  /// The most jobs that it may run at a time, and the most workers in them together. 0: the default of 64 and 4,096.
   uint32_t max_jobs = 0;
   uint32_t max_workers = 0;
 };
 
-// A tenant, its quota, and what it uses of that.
+/// A tenant, its quota, and what it uses of that.
 struct TenantRecord {
   std::string name;
-  // The most jobs that it may run at a time, the most workers in them together, and the most bytes of its rows in the
-  // coordinator's store.
+  /// The most jobs that it may run at a time, the most workers in them together, and the most bytes of its rows in the
+  /// coordinator's store.
   uint32_t max_jobs = 0;
   uint32_t max_workers = 0;
   uint64_t max_store_bytes = 0;
-  // Tenants of one cohort lend each other the workers that they do not use; "": it is in none. Its fair part of what
-  // the cohort has is by its weight; beyond its own workers it may have so many from its cohort.
+  /// Tenants of one cohort lend each other the workers that they do not use; "": it is in none. Its fair part of what
+  /// the cohort has is by its weight; beyond its own workers it may have so many from its cohort.
   std::string cohort;
   uint32_t weight = 0;
   uint32_t borrow = 0;
   Time created;
-  // Those that are good.
+  /// Those that are good.
   uint32_t tokens = 0;
-  // Jobs that form or run, and those in the queue, and the workers that they want.
+  /// Jobs that form or run, and those in the queue, and the workers that they want.
   uint32_t jobs = 0;
   uint64_t workers = 0;
   uint32_t queued_jobs = 0;
   uint64_t queued_workers = 0;
-  // As they were measured last.
+  /// As they were measured last.
   uint64_t store_bytes = 0;
 };
 
-// The parts of a quota that are to change; the others stay as they are. 0 is a part's default, and the cohort "" is
-// none.
+/// The parts of a quota that are to change; the others stay as they are. 0 is a part's default, and the cohort "" is
+/// none.
 struct QuotaChange {
   std::optional<uint32_t> max_jobs = {};
   std::optional<uint32_t> max_workers = {};
@@ -71,159 +72,159 @@ struct QuotaChange {
   std::optional<uint32_t> borrow = {};
 };
 
-// Where a job is in its life. kUnknown is a state that this version does not know.
+/// Where a job is in its life. kUnknown is a state that this version does not know.
 enum class State { kUnknown = 0, kForming = 1, kRunning = 2, kFinished = 3, kFailed = 4, kQueued = 5 };
-// "forming", "running", "finished", "failed", "queued", "unknown".
+/// "forming", "running", "finished", "failed", "queued", "unknown".
 inline const char* NameOf(State state) {
   constexpr const char* kNames[] = {"unknown", "forming", "running", "finished", "failed", "queued"};
   return kNames[static_cast<int>(state)];
 }
 
-// The bounds and counts of an elastic job.
+/// The bounds and counts of an elastic job.
 struct Elastic {
   uint32_t min_size = 0;
   uint32_t max_size = 0;
-  // Workers that wait to join while an epoch runs, and epochs that ended by a loss.
+  /// Workers that wait to join while an epoch runs, and epochs that ended by a loss.
   uint32_t waiting = 0;
   uint32_t resets = 0;
 };
 
-// Of the workers of an epoch that have told of their GPUs, added up.
+/// Of the workers of an epoch that have told of their GPUs, added up.
 struct GpuUsage {
   uint32_t gpus = 0;
-  // Those that say how busy they are, and the mean of what they say, 0 to 100.
+  /// Those that say how busy they are, and the mean of what they say, 0 to 100.
   uint32_t telling_gpus = 0;
   double busy_percent = 0;
   uint64_t memory_used_bytes = 0;
   uint64_t memory_total_bytes = 0;
 };
 
-// The place of a launch that waits until its tenant's quota has room for it.
+/// The place of a launch that waits until its tenant's quota has room for it.
 struct QueuePlace {
-  // From 1, of so many that wait for the same room: those of the tenant, or of its cohort.
+  /// From 1, of so many that wait for the same room: those of the tenant, or of its cohort.
   uint32_t position = 0;
   uint32_t length = 0;
-  // One sentence: why it does not start now.
+  /// One sentence: why it does not start now.
   std::string reason;
 };
 
-// A job in short.
+/// A job in short.
 struct Summary {
   std::string tenant;
   std::string name;
   State state = State::kUnknown;
-  // One sentence: why the job is in this state.
+  /// One sentence: why the job is in this state.
   std::string reason;
   uint64_t epoch = 0;
   uint32_t size = 0;
   uint32_t wanted_size = 0;
   Time created;
-  // Collectives, over the last heartbeats of rank 0.
+  /// Collectives, over the last heartbeats of rank 0.
   double batches_per_second = 0;
-  // The last stall sentence of this epoch, and when it was written; "" and no time: there was none.
+  /// The last stall sentence of this epoch, and when it was written; "" and no time: there was none.
   std::string last_stall;
   std::optional<Time> last_stall_at;
   std::optional<Elastic> elastic;
   std::optional<GpuUsage> gpus;
-  // Of a queued job.
+  /// Of a queued job.
   std::optional<QueuePlace> queue;
 
   bool HasEnded() const { return state == State::kFinished || state == State::kFailed; }
-  // The sentence that tells what the job waits for; "": nothing that the coordinator knows. A running job's is its last
-  // stall, which may be over.
+  /// The sentence that tells what the job waits for; "": nothing that the coordinator knows. A running job's is its
+  /// last stall, which may be over.
   std::string Blocker() const {
     if (state == State::kForming || state == State::kQueued) return reason;
     return state == State::kRunning ? last_stall : "";
   }
 };
 
-// The last report about one worker's GPU.
+/// The last report about one worker's GPU.
 struct Gpu {
   std::string name;
-  // 0 to 100; none: it does not tell.
+  /// 0 to 100; none: it does not tell.
   std::optional<uint32_t> busy_percent;
   uint64_t memory_used_bytes = 0;
   uint64_t memory_total_bytes = 0;
 };
 
-// One process of a job.
+/// One process of a job.
 struct Worker {
-  // Means nothing in the state "waiting".
+  /// Means nothing in the state "waiting".
   uint32_t rank = 0;
-  // "live", "draining", "left", "lost: ...", "ended", "returning" or "waiting".
+  /// "live", "draining", "left", "lost: ...", "ended", "returning" or "waiting".
   std::string state;
   std::string incarnation;
   std::string host_id;
   std::string hostname;
   int64_t pid = 0;
-  // How long ago it was last heard of.
+  /// How long ago it was last heard of.
   std::chrono::milliseconds silence{0};
   uint64_t batches = 0;
-  // It had left before the program of another worker failed, which may have missed it.
+  /// It had left before the program of another worker failed, which may have missed it.
   bool missed = false;
   std::optional<Gpu> gpu;
 };
 
-// One decision about a job.
+/// One decision about a job.
 struct Event {
   Time at;
   std::string sentence;
 };
 
-// A host on which workers failed: joins from it are refused for a while.
+/// A host on which workers failed: joins from it are refused for a while.
 struct BarredHost {
   std::string hostname;
   uint32_t failures = 0;
   std::chrono::milliseconds barred{0};
 };
 
-// A row of a job's catalogue.
+/// A row of a job's catalogue.
 struct Checkpoint {
   std::string name;
   int64_t step = 0;
-  // The token that it was written under; a later grant has a greater one.
+  /// The token that it was written under; a later grant has a greater one.
   uint64_t fencing_token = 0;
-  // Absolute, on the writer's host.
+  /// Absolute, on the writer's host.
   std::string path;
   uint64_t size_bytes = 0;
-  // Of the file, in hexadecimal digits.
+  /// Of the file, in hexadecimal digits.
   std::string sha256;
   Time committed;
-  // The writer's.
+  /// The writer's.
   uint64_t epoch = 0;
   uint32_t rank = 0;
 };
 
-// Somebody has asked a job's program for a checkpoint.
+/// Somebody has asked a job's program for a checkpoint.
 struct CheckpointRequest {
-  // Counts the job's requests, from 1.
+  /// Counts the job's requests, from 1.
   uint64_t number = 0;
-  // The one who asked first: "token 0123456789abcdef (operator of tenant vision)".
+  /// The one who asked first: "token 0123456789abcdef (operator of tenant vision)".
   std::string asker;
   Time since;
-  // How often it was asked for; all askers get the same checkpoint.
+  /// How often it was asked for; all askers get the same checkpoint.
   uint32_t times = 0;
-  // When all ranks of the program were told; none: they have not called CheckpointRequested() since.
+  /// When all ranks of the program were told; none: they have not called CheckpointRequested() since.
   std::optional<Time> told;
-  // None: it is pending.
+  /// None: it is pending.
   std::optional<Time> over;
-  // Of one that is over: what was written, or a sentence that says why there is no checkpoint.
+  /// Of one that is over: what was written, or a sentence that says why there is no checkpoint.
   std::optional<Checkpoint> checkpoint;
   std::string failure;
 
   bool IsPending() const { return !over.has_value(); }
 };
 
-// A job with its workers and its history.
+/// A job with its workers and its history.
 struct Details {
   Summary summary;
   std::vector<Worker> workers;
-  // The newest 256, the oldest first.
+  /// The newest 256, the oldest first.
   std::vector<Event> history;
-  // Messages about tensors in this epoch: constant in the steady state.
+  /// Messages about tensors in this epoch: constant in the steady state.
   uint64_t negotiation_messages = 0;
   std::vector<BarredHost> barred_hosts;
-  // The last one; none: nobody has asked.
+  /// The last one; none: nobody has asked.
   std::optional<CheckpointRequest> checkpoint_request;
 };
 
@@ -233,37 +234,37 @@ inline Time TimeOf(uint64_t unix_ms) { return Time(std::chrono::milliseconds(sta
 
 inline State StateOf(uint64_t number) { return number <= 5 ? static_cast<State>(number) : State::kUnknown; }
 
-// The rights of a token; docs/security.md has the table. Each of a tenant's may do what the ones before it may.
+/// The rights of a token; docs/security.md has the table. Each of a tenant's may do what the ones before it may.
 enum class Role {
   kUnknown = 0,
   kViewer = 1,
   kLauncher = 2,
   kOperator = 3,
   kAdmin = 4,
-  // Of the cluster: they mean all tenants.
+  /// Of the cluster: they mean all tenants.
   kAuditor = 5,
   kClusterOperator = 6,
   kRoot = 7,
 };
 
-// A token as the coordinator keeps it, without its text.
+/// A token as the coordinator keeps it, without its text.
 struct Token {
-  // Names the token, and is no secret.
+  /// Names the token, and is no secret.
   std::string id;
   std::string tenant;
   Role role = Role::kUnknown;
   std::string label;
   Time created;
-  // nullopt: it does not expire; it was never used. The use is known to about a minute.
+  /// nullopt: it does not expire; it was never used. The use is known to about a minute.
   std::optional<Time> expires;
   std::optional<Time> last_used;
-  // The id of the token with which it was made.
+  /// The id of the token with which it was made.
   std::string made_with;
-  // Why it is not good any more; "": it is.
+  /// Why it is not good any more; "": it is.
   std::string ended;
 };
 
-// A token's text, which is not shown again.
+/// A token's text, which is not shown again.
 struct NewToken {
   std::string text;
   Token about;
@@ -445,7 +446,7 @@ inline void Read(WireReader reader, Details* details) {
   }
 }
 
-// A list of which each is field 1 of an answer.
+/// A list of which each is field 1 of an answer.
 template <typename Each>
 void Read(WireReader reader, std::vector<Each>* all) {
   while (reader.Next()) {

@@ -7,7 +7,8 @@
 
 #include "farandole/tensor.h"
 
-// Tensors of Eigen's matrices, arrays, vectors and maps: job.AllreduceInPlace(ViewOf(weights), "weights").
+/// @file
+/// Tensors of Eigen's matrices, arrays, vectors and maps: job.AllreduceInPlace(ViewOf(weights), "weights").
 namespace farandole {
 inline namespace sdk {
 
@@ -16,9 +17,9 @@ struct ElementOf<Eigen::half> : Element<DType::kF16> {};
 template <>
 struct ElementOf<Eigen::bfloat16> : Element<DType::kBF16> {};
 
-// The dimensions of a matrix whose elements are contiguous, in the order of its memory: [rows,columns] if it is stored
-// by rows; [columns,rows] if it is stored by columns, as Eigen's are by default, so that an allgather appends columns;
-// [size] of a vector.
+/// The dimensions of a matrix whose elements are contiguous, in the order of its memory: [rows,columns] if it is stored
+/// by rows; [columns,rows] if it is stored by columns, as Eigen's are by default, so that an allgather appends columns;
+/// [size] of a vector.
 template <typename Matrix>
 Shape ShapeOf(const Matrix& matrix) {
   const auto rows = static_cast<int64_t>(matrix.rows());
@@ -32,8 +33,8 @@ Shape ShapeOf(const Matrix& matrix) {
   }
 }
 
-// A view of a matrix, an array or a map without strides, which must outlive it. Others do not compile: copy a block
-// first.
+/// A view of a matrix, an array or a map without strides, which must outlive it. Others do not compile: copy a block
+/// first.
 template <typename Matrix>
 MutableTensor ViewOf(Matrix&& matrix) {
   using Plain = std::remove_reference_t<Matrix>;

@@ -14,25 +14,26 @@
 
 #include "farandole/job.h"
 
-// Elastic training: workers may come and go, and the program goes on in the same processes.
-//
-//   elastic::State state(&job);
-//   state.Track(&weights);
-//   state.Track(&step);
-//   Status status = elastic::Run(&state, [&]() -> Status {
-//     while (step < steps) {
-//       ...
-//       if (Status status = job.AllreduceInPlace(gradient, "gradient"); !status.ok()) return status;
-//       ...
-//       if (Status status = state.Commit(); !status.ok()) return status;
-//     }
-//     return Status();
-//   });
+/// @file
+/// Elastic training: workers may come and go, and the program goes on in the same processes.
+///
+///     elastic::State state(&job);
+///     state.Track(&weights);
+///     state.Track(&step);
+///     Status status = elastic::Run(&state, [&]() -> Status {
+///       while (step < steps) {
+///         ...
+///         if (Status status = job.AllreduceInPlace(gradient, "gradient"); !status.ok()) return status;
+///         ...
+///         if (Status status = state.Commit(); !status.ok()) return status;
+///       }
+///       return Status();
+///     });
 namespace farandole {
 inline namespace sdk {
 namespace elastic {
 
-// The values that all ranks share and a newcomer needs. One thread at a time.
+/// The values that all ranks share and a newcomer needs. One thread at a time.
 class State {
  public:
   explicit State(Job* job) : job_(job) {}
@@ -41,7 +42,7 @@ class State {
 
   Job& job() const { return *job_; }
 
-  // Adds a value, which must outlive this: a number or another type that may be copied by bytes.
+  /// Adds a value, which must outlive this: a number or another type that may be copied by bytes.
   template <typename T>
   void Track(T* value) {
     static_assert(
@@ -66,32 +67,32 @@ class State {
   void Track(std::string* text) {
     Track([text] { return *text; }, [text](const std::string& bytes) { *text = bytes; });
   }
-  // Any other value: how its bytes are made, and how it is made of them. Each overload saves its value as it is.
+  /// Any other value: how its bytes are made, and how it is made of them. Each overload saves its value as it is.
   void Track(std::function<std::string()> save, std::function<void(const std::string&)> restore) {
     Add({std::move(save), std::move(restore), [](size_t) { return true; }});
   }
-  // Has a function called in each further epoch, before the state is shared: for values that depend on rank() and
-  // size().
+  /// Has a function called in each further epoch, before the state is shared: for values that depend on rank() and
+  /// size().
   void OnReset(std::function<void()> function) { resets_.push_back(std::move(function)); }
 
-  // Saves the state, which a loss goes back to, and checks for changes as CheckForChanges. All ranks call it at the
-  // same points of the program. Costs a copy of the state in memory.
+  /// Saves the state, which a loss goes back to, and checks for changes as CheckForChanges. All ranks call it at the
+  /// same points of the program. Costs a copy of the state in memory.
   Status Commit() {
     Save();
     ++commits_;
     return CheckForChanges();
   }
-  // Agrees among all ranks whether workers want to join or leave: some microseconds, and nothing where the job is not
-  // elastic. WORKERS_CHANGE, on all ranks at once: they do; return it from the function that Run() calls. ABORTED: a
-  // worker has died.
+  /// Agrees among all ranks whether workers want to join or leave: some microseconds, and nothing where the job is not
+  /// elastic. WORKERS_CHANGE, on all ranks at once: they do; return it from the function that Run() calls. ABORTED: a
+  /// worker has died.
   Status CheckForChanges();
 
-  // Keeps a copy of the values in this process's memory; takes them back to it.
+  /// Keeps a copy of the values in this process's memory; takes them back to it.
   void Save() { saved_ = Pack(); }
   void Restore() { static_cast<void>(Unpack(saved_)); }
-  // Gives the state of the most advanced rank, which has the most commits and is the lowest of equals, to all, which
-  // then have saved it. Collective. DATA_LOSS: it does not prove that a worker of this epoch has sent it; nothing was
-  // changed.
+  /// Gives the state of the most advanced rank, which has the most commits and is the lowest of equals, to all, which
+  /// then have saved it. Collective. DATA_LOSS: it does not prove that a worker of this epoch has sent it; nothing was
+  /// changed.
   Status Sync();
 
  private:
@@ -153,8 +154,8 @@ class State {
   bool wants_sync_ = true;
 };
 
-// Within it the first SIGTERM has this rank leave in order at its next commit, and the second ends the process. If the
-// program handles SIGTERM itself, or the job is not elastic, nothing is changed.
+/// Within it the first SIGTERM has this rank leave in order at its next commit, and the second ends the process. If the
+/// program handles SIGTERM itself, or the job is not elastic, nothing is changed.
 class SigtermWatch {
  public:
   explicit SigtermWatch(const Job& job) {
@@ -177,7 +178,7 @@ class SigtermWatch {
   ~SigtermWatch() {
     if (is_set_) signal(SIGTERM, SIG_DFL);
   }
-  // Whether a signal has come that was not reported yet.
+  /// Whether a signal has come that was not reported yet.
   static bool Take() {
     const bool came = Came() != 0;
     Came() = 0;
@@ -239,7 +240,7 @@ inline Status State::Unpack(const std::string& packed) {
   return Status();
 }
 
-// The proof is short: it travels with what orders the collectives, which nobody can change.
+/// The proof is short: it travels with what orders the collectives, which nobody can change.
 inline Status State::Prove(const std::string& packed, int64_t advanced, int root) {
   const std::string label = "elastic::State " + std::to_string(advanced);
   uint8_t made[kProofBytes] = {};
@@ -269,15 +270,15 @@ inline Status State::Sync() {
   return Status();
 }
 
-// Calls `train` anew in each epoch until it gives OK or an error of its own, which is the result: after a loss with the
-// state of the last commit, which the most advanced of those that are left gives to all; after workers have come or
-// gone in order, with the state as it was. `train` returns the errors of operations, Commit and CheckForChanges as they
-// are. Its actions follow from the state, rank() and size().
-//
-// Operations before it, other than Init(), would meet no peers on a worker that joins later.
-//   CANCELLED  the job has no place for this process any more: the program ends with code 0, as ExitOnError does
-//   ABORTED    in a job that is not elastic, the epoch has ended (the state is restored); in one that is, the job has
-//              failed. The text says why.
+/// Calls `train` anew in each epoch until it gives OK or an error of its own, which is the result: after a loss with
+/// the state of the last commit, which the most advanced of those that are left gives to all; after workers have come
+/// or gone in order, with the state as it was. `train` returns the errors of operations, Commit and CheckForChanges as
+/// they are. Its actions follow from the state, rank() and size().
+///
+/// Operations before it, other than Init(), would meet no peers on a worker that joins later.
+/// - CANCELLED: the job has no place for this process any more: the program ends with code 0, as ExitOnError does
+/// - ABORTED: in a job that is not elastic, the epoch has ended (the state is restored); in one that is, the job has
+///   failed. The text says why.
 template <typename Train>
 Status Run(State* state, Train&& train) {
   Job& job = state->job();

@@ -12,7 +12,7 @@
 namespace farandole {
 inline namespace sdk {
 
-// Element types of tensors; the numbers are those of the C interface.
+/// Element types of tensors; the numbers are those of the C interface.
 enum class DType : int32_t {
   kU8 = FARANDOLE_U8,
   kI8 = FARANDOLE_I8,
@@ -29,7 +29,7 @@ enum class DType : int32_t {
   kF8E5M2 = FARANDOLE_F8E5M2,
 };
 
-// "float32", "uint8".
+/// "float32", "uint8".
 inline const char* NameOf(DType dtype) {
   switch (dtype) {
     case DType::kU8:
@@ -62,10 +62,10 @@ inline const char* NameOf(DType dtype) {
   return "unknown";
 }
 
-// A floating-point number of fewer bits than float, for storage: `Bits` holds one sign, `kExponent` bits of exponent
-// and `kMantissa` of mantissa. Widening is exact. Narrowing rounds to nearest even and keeps subnormals; every NaN
-// becomes the same one. A format without infinity (float8_e4m3fn) has one NaN, all ones, and stays at its largest
-// number beyond that.
+/// A floating-point number of fewer bits than float, for storage: `Bits` holds one sign, `kExponent` bits of exponent
+/// and `kMantissa` of mantissa. Widening is exact. Narrowing rounds to nearest even and keeps subnormals; every NaN
+/// becomes the same one. A format without infinity (float8_e4m3fn) has one NaN, all ones, and stays at its largest
+/// number beyond that.
 template <typename Bits, int kExponent, int kMantissa, bool kHasInfinity>
 struct NarrowFloat {
   Bits bits = 0;
@@ -133,12 +133,12 @@ struct NarrowFloat {
 
 using Float16 = NarrowFloat<uint16_t, 5, 10, true>;
 using BFloat16 = NarrowFloat<uint16_t, 8, 7, true>;
-// As ml_dtypes and PyTorch have them: float8_e4m3fn and float8_e5m2.
+/// As ml_dtypes and PyTorch have them: float8_e4m3fn and float8_e5m2.
 using Float8E4M3 = NarrowFloat<uint8_t, 4, 3, false>;
 using Float8E5M2 = NarrowFloat<uint8_t, 5, 2, true>;
 
-// The element type of a C++ type: ElementOf<float>::value. A library's own type of the same bits may be added by a
-// specialization, as farandole/eigen.h does.
+/// The element type of a C++ type: ElementOf<float>::value. A library's own type of the same bits may be added by a
+/// specialization, as farandole/eigen.h does.
 template <typename T>
 struct ElementOf;
 

@@ -1,8 +1,9 @@
 #ifndef FARANDOLE_SDK_CPP_FARANDOLE_FARANDOLE_H_
 #define FARANDOLE_SDK_CPP_FARANDOLE_FARANDOLE_H_
 
-// Farandole for C++17 programs: all of it but farandole/torch.h and farandole/eigen.h, which need their libraries.
-// docs/cpp.md is the guide.
+/// @file
+/// Farandole for C++17 programs: all of it but farandole/torch.h and farandole/eigen.h, which need their libraries.
+/// docs/cpp.md is the guide.
 #include "farandole/arena.h"
 #include "farandole/checkpoint.h"
 #include "farandole/elastic.h"

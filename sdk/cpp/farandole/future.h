@@ -18,11 +18,11 @@
 namespace farandole {
 inline namespace sdk {
 
-// A submission of the library, owned: released when this goes. Moves, and is not copied.
+/// A submission of the library, owned: released when this goes. Moves, and is not copied.
 class Submission {
  public:
   Submission() = default;
-  // `handle` is what a submitting function has returned on this thread: minus a code where nothing was submitted.
+  /// `handle` is what a submitting function has returned on this thread: minus a code where nothing was submitted.
   Submission(const Functions* functions, farandole_handle handle) : functions_(functions), handle_(handle) {
     if (handle < 0) error_ = StatusOf(*functions, static_cast<int>(-handle));
   }
@@ -41,22 +41,22 @@ class Submission {
   farandole_handle handle() const { return handle_; }
   bool is_held() const { return handle_ > 0; }
 
-  // True when Wait would not wait.
+  /// True when Wait would not wait.
   bool IsComplete() const { return handle_ <= 0 || functions_->poll(handle_) != 0; }
-  // Waits at most so long (negative: without limit). STILL_PENDING: the time is over.
+  /// Waits at most so long (negative: without limit). STILL_PENDING: the time is over.
   Status Wait(int64_t timeout_ms) {
     if (handle_ <= 0) return error_;
     const int code = functions_->wait(handle_, timeout_ms);
     if (code == FARANDOLE_STILL_PENDING) return Status(StatusCode::kStillPending, "the operation is still pending");
     return StatusOf(*functions_, code);
   }
-  // As Wait without a limit, and releases.
+  /// As Wait without a limit, and releases.
   Status Finish() {
     if (handle_ <= 0) return error_;
     error_ = StatusOf(*functions_, functions_->finish(std::exchange(handle_, 0), -1));
     return error_;
   }
-  // The operation, if it is pending, goes on by itself.
+  /// The operation, if it is pending, goes on by itself.
   void Release() {
     if (handle_ > 0) functions_->release(std::exchange(handle_, 0));
   }
@@ -67,7 +67,7 @@ class Submission {
   Status error_;
 };
 
-// The submissions of one grouped call, in the order in which they were made; it is complete when all are. Moves.
+/// The submissions of one grouped call, in the order in which they were made; it is complete when all are. Moves.
 class Submissions {
  public:
   Submissions() = default;
@@ -80,7 +80,7 @@ class Submissions {
   bool IsComplete() const {
     return std::all_of(all_.begin(), all_.end(), [](const Submission& one) { return one.IsComplete(); });
   }
-  // As Submission's, for all of them: the first error, or OK.
+  /// As Submission's, for all of them: the first error, or OK.
   Status Wait(int64_t timeout_ms) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::max<int64_t>(timeout_ms, 0));
     Status first;
@@ -106,13 +106,13 @@ class Submissions {
   std::vector<Submission> all_;
 };
 
-// The rows that an allgather, alltoall, gather or scatter has brought: memory of the library, which lives as long as
-// this.
+/// The rows that an allgather, alltoall, gather or scatter has brought: memory of the library, which lives as long as
+/// this.
 class Gathered {
  public:
   Gathered() = default;
-  // Of a submission that is complete, and well. `shape` is that of this rank's part, `size` that of the process set
-  // when it was submitted: the set may have been removed since.
+  /// Of a submission that is complete, and well. `shape` is that of this rank's part, `size` that of the process set
+  /// when it was submitted: the set may have been removed since.
   static StatusOr<Gathered> Take(Submission submission, const Shape& shape, DType dtype, int size) {
     Gathered made;
     const Functions& functions = submission.functions();
@@ -129,16 +129,16 @@ class Gathered {
     return made;
   }
 
-  // How many rows each rank of the process set has given, in their order; together the first number of the shape.
+  /// How many rows each rank of the process set has given, in their order; together the first number of the shape.
   const std::vector<int64_t>& rows() const { return rows_; }
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   const void* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-  // A view, which ends with this object.
+  /// A view, which ends with this object.
   ConstTensor tensor() const { return ConstTensor(data_, shape_, dtype_); }
 
-  // The elements, copied. INVALID_ARGUMENT: they are of another type.
+  /// The elements, copied. INVALID_ARGUMENT: they are of another type.
   template <typename T>
   StatusOr<std::vector<T>> ToVector() const {
     if (ElementOf<T>::value != dtype_) {
@@ -159,7 +159,7 @@ class Gathered {
   DType dtype_ = DType::kU8;
 };
 
-// How a complete submission becomes a result. Each has `Result`, and Take, which gets it when it is complete and well.
+/// How a complete submission becomes a result. Each has `Result`, and Take, which gets it when it is complete and well.
 struct TakeNothing {
   using Result = Status;
   using Pending = Submission;
@@ -172,17 +172,17 @@ struct TakeGathered {
   static constexpr bool kIsLeft = true;
   Shape shape;
   DType dtype = DType::kU8;
-  int size = 0;  // of the process set
+  int size = 0;  ///< of the process set
   Result Take(Submission&& submission) { return Gathered::Take(std::move(submission), shape, dtype, size); }
 };
-// Of a grouped call without results.
+/// Of a grouped call without results.
 struct TakeNothingOfAll {
   using Result = Status;
   using Pending = Submissions;
   static constexpr bool kIsLeft = false;
   Result Take(Submissions&&) { return Status(); }
 };
-// Of a grouped call with a result for each of its tensors.
+/// Of a grouped call with a result for each of its tensors.
 struct TakeEachGathered {
   using Result = StatusOr<std::vector<Gathered>>;
   using Pending = Submissions;
@@ -204,17 +204,17 @@ struct TakeLastRank {
   using Result = StatusOr<int>;
   using Pending = Submission;
   static constexpr bool kIsLeft = false;
-  std::unique_ptr<int32_t> last;  // the library writes there
+  std::unique_ptr<int32_t> last;  ///< the library writes there
   Result Take(Submission&&) { return static_cast<int>(*last); }
 };
 
 template <typename Before, typename Function>
 class Continued;
 
-// An operation that is on its way. Wait() gives its result once: a Status, or a StatusOr.
-//
-// The tensors stay with the library until the operation is complete. So the destructor waits for that; declare a
-// future after its tensors. Detach() leaves the wait out. One thread at a time.
+/// An operation that is on its way. Wait() gives its result once: a Status, or a StatusOr.
+///
+/// The tensors stay with the library until the operation is complete. So the destructor waits for that; declare a
+/// future after its tensors. Detach() leaves the wait out. One thread at a time.
 template <typename Taker>
 class [[nodiscard]] BasicFuture {
  public:
@@ -224,7 +224,7 @@ class [[nodiscard]] BasicFuture {
   explicit BasicFuture(Pending submission, Taker taker = {})
       : submission_(std::move(submission)), taker_(std::move(taker)) {}
   BasicFuture(BasicFuture&&) noexcept = default;
-  // Waits for the operation that it had before.
+  /// Waits for the operation that it had before.
   BasicFuture& operator=(BasicFuture&& other) noexcept {
     Settle();
     submission_ = std::move(other.submission_);
@@ -233,11 +233,11 @@ class [[nodiscard]] BasicFuture {
   }
   ~BasicFuture() { Settle(); }
 
-  // True when Wait would not wait. Drives pending work that is ready.
+  /// True when Wait would not wait. Drives pending work that is ready.
   bool IsReady() const { return submission_.IsComplete(); }
-  // Waits at most so long; the thread that waits does the work meanwhile. STILL_PENDING: the time is over.
+  /// Waits at most so long; the thread that waits does the work meanwhile. STILL_PENDING: the time is over.
   Status WaitFor(std::chrono::milliseconds timeout) { return submission_.Wait(timeout.count()); }
-  // Waits until the operation is complete.
+  /// Waits until the operation is complete.
   Result Wait() {
     if constexpr (!Taker::kIsLeft) {
       if (Status status = submission_.Finish(); !status.ok()) return status;
@@ -247,14 +247,14 @@ class [[nodiscard]] BasicFuture {
     }
     return taker_.Take(std::move(submission_));
   }
-  // Returns a future. Its Wait() waits for this operation, calls `function` with the result on the waiting thread, and
-  // returns what the function returns. Allocates nothing.
+  /// Returns a future. Its Wait() waits for this operation, calls `function` with the result on the waiting thread, and
+  /// returns what the function returns. Allocates nothing.
   template <typename Function>
   Continued<BasicFuture, std::decay_t<Function>> Then(Function&& function) && {
     return {std::move(*this), std::forward<Function>(function)};
   }
-  // Gives up the wait, also in the destructor. The tensors must live until the operation is complete or the job has
-  // ended.
+  /// Gives up the wait, also in the destructor. The tensors must live until the operation is complete or the job has
+  /// ended.
   void Detach() {
     static_assert(!std::is_same_v<Taker, TakeLastRank>, "a join has memory of its own, which its future must keep");
     submission_.Release();
@@ -269,7 +269,7 @@ class [[nodiscard]] BasicFuture {
   Taker taker_;
 };
 
-// A future with what is to follow it. Its destructor calls the function too, if Wait() was not called.
+/// A future with what is to follow it. Its destructor calls the function too, if Wait() was not called.
 template <typename Before, typename Function>
 class [[nodiscard]] Continued {
  public:
@@ -308,7 +308,7 @@ using GroupedFuture = BasicFuture<TakeNothingOfAll>;
 using GroupedGatherFuture = BasicFuture<TakeEachGathered>;
 using JoinFuture = BasicFuture<TakeLastRank>;
 
-// Waits for all of them. The first error, or OK.
+/// Waits for all of them. The first error, or OK.
 template <typename Futures>
 Status WaitAll(Futures& futures) {
   Status first;

@@ -22,21 +22,21 @@
 namespace farandole {
 inline namespace sdk {
 
-// This process's part in a job, from Init() to the end of this object, which leaves the job in order. A process has one
-// at a time: a Job that was shut down or moved from refuses all calls (FAILED_PRECONDITION), and its destructor does
-// nothing to a later one. Any thread may call any method, but Rejoin, Shutdown and the destructor not beside others.
-//
-// All ranks of the process set call an operation with the same name, element type and, unless it says otherwise,
-// shape; without a name, calls are paired in their order. Where ranks disagree, each gets INVALID_ARGUMENT, which names
-// two of them and both values, and the job goes on. ABORTED: a worker has died or left.
-//
-// Each operation has a form that waits, one that returns a future (Async), and where the output has the input's shape
-// both also in place. An input and its output may be the same memory; other overlap is not allowed.
+/// This process's part in a job, from Init() to the end of this object, which leaves the job in order. A process has
+/// one at a time: a Job that was shut down or moved from refuses all calls (FAILED_PRECONDITION), and its destructor
+/// does nothing to a later one. Any thread may call any method, but Rejoin, Shutdown and the destructor alone.
+///
+/// All ranks of the process set call an operation with the same name, element type and, unless it says otherwise,
+/// shape; without a name, calls are paired in their order. Where ranks disagree, each gets INVALID_ARGUMENT, which
+/// names two of them and both values, and the job goes on. ABORTED: a worker has died or left.
+///
+/// Each operation has a form that waits, one that returns a future (Async), and where the output has the input's shape
+/// both also in place. An input and its output may be the same memory; other overlap is not allowed.
 class Job {
  public:
   explicit Job(const Functions* functions) : life_(Life::Begin(*functions)) {}
   Job(Job&& other) noexcept { *this = std::move(other); }
-  // Leaves the job that it had before, as the destructor does.
+  /// Leaves the job that it had before, as the destructor does.
   Job& operator=(Job&& other) noexcept {
     if (this == &other) return *this;
     Leave();
@@ -47,18 +47,18 @@ class Job {
     interrupted_ = other.interrupted_;
     return *this;
   }
-  // After an exception, the epoch ends on the other ranks as well, and they are told why.
+  /// After an exception, the epoch ends on the other ranks as well, and they are told why.
   ~Job() { Leave(); }
 
   // ---- Place in the job ----
 
-  // 0 to size() - 1. Minus FAILED_PRECONDITION after Shutdown(), as the following.
+  /// 0 to size() - 1. Minus FAILED_PRECONDITION after Shutdown(), as the following.
   int rank() const { return functions().rank(); }
   int size() const { return functions().size(); }
-  // Among the job's workers of this host.
+  /// Among the job's workers of this host.
   int local_rank() const { return functions().local_rank(); }
   int local_size() const { return functions().local_size(); }
-  // Among the workers of the same local rank, one a host.
+  /// Among the workers of the same local rank, one a host.
   int cross_rank() const { return functions().cross_rank(); }
   int cross_size() const { return functions().cross_size(); }
   bool is_homogeneous() const { return functions().is_homogeneous() == 1; }
@@ -67,8 +67,8 @@ class Job {
 
   // ---- Life ----
 
-  // Leaves the job in order; pending operations end with ABORTED. Rank 0 stays until all have left or died. Not for
-  // signal handlers, which set a flag instead (docs/cpp.md).
+  /// Leaves the job in order; pending operations end with ABORTED. Rank 0 stays until all have left or died. Not for
+  /// signal handlers, which set a flag instead (docs/cpp.md).
   Status Shutdown() {
     const Life life = life_;
     const Functions& functions = life.functions();
@@ -76,45 +76,45 @@ class Job {
     if (functions.is_initialized() != 1) life.End();  // after an error it may go on
     return status;
   }
-  // This program cannot go on: ends the epoch on all ranks with these words.
+  /// This program cannot go on: ends the epoch on all ranks with these words.
   Status Fail(const std::string& words) { return Told(functions().fail(words.c_str())); }
-  // Elastic jobs: leaves the epoch, with its futures, process sets and arenas, and joins the next, as elastic::Run
-  // does. CANCELLED: the job has no place for this process any more. ABORTED: the job has failed.
+  /// Elastic jobs: leaves the epoch, with its futures, process sets and arenas, and joins the next, as elastic::Run
+  /// does. CANCELLED: the job has no place for this process any more. ABORTED: the job has failed.
   Status Rejoin() {
     Status status = Told(functions().rejoin(interrupted_));
     if (status.ok()) ++rejoins_;
     return status;
   }
-  // How many further epochs this process has joined since Init(): tells two epochs apart also where epoch() stays 0.
+  /// How many further epochs this process has joined since Init(): tells two epochs apart also where epoch() stays 0.
   int64_t rejoins() const { return rejoins_.load(); }
-  int64_t joins() const { return joins_.load(); }  // the calls of Join() and JoinAsync()
-  // OK, or why the epoch has ended.
+  int64_t joins() const { return joins_.load(); }  ///< the calls of Join() and JoinAsync()
+  /// OK, or why the epoch has ended.
   Status EpochEnded() const { return Told(functions().epoch_ended()); }
-  // From now on Shutdown, Rejoin and AddProcessSet ask it about every 100 ms whether to give up.
+  /// From now on Shutdown, Rejoin and AddProcessSet ask it about every 100 ms whether to give up.
   void SetInterrupted(int (*interrupted)()) { interrupted_ = interrupted; }
 
   // ---- Process sets ----
 
-  // Makes a process set of ascending ranks. Collective over the whole job, in the same order among its calls; blocks.
+  /// Makes a process set of ascending ranks. Collective over the whole job, in the same order among its calls; blocks.
   StatusOr<ProcessSet> AddProcessSet(std::vector<int32_t> ranks) {
     int32_t group = 0;
     const int code = functions().add_group(ranks.data(), static_cast<int32_t>(ranks.size()), &group, interrupted_);
     if (code != FARANDOLE_OK) return Told(code);
     return ProcessSet(life_, group, std::move(ranks));
   }
-  // Ends it; collective as AddProcessSet. FAILED_PRECONDITION: operations of it are pending.
+  /// Ends it; collective as AddProcessSet. FAILED_PRECONDITION: operations of it are pending.
   Status RemoveProcessSet(const ProcessSet& set) {
     if (Status status = set.Check(); !status.ok()) return status;
     return Told(functions().remove_group(set.group(), interrupted_));
   }
-  // This worker's position in the set, -1 if it is not in it; the number of its ranks. Minus NOT_FOUND - 1: it was
-  // removed. Minus FAILED_PRECONDITION: it is of another epoch, or of another Job.
+  /// This worker's position in the set, -1 if it is not in it; the number of its ranks. Minus NOT_FOUND - 1: it was
+  /// removed. Minus FAILED_PRECONDITION: it is of another epoch, or of another Job.
   int RankIn(const ProcessSet& set) const { return set.Check().ok() ? functions().group_rank(set.group()) : kOldSet; }
   int SizeOf(const ProcessSet& set) const { return set.Check().ok() ? functions().group_size(set.group()) : kOldSet; }
 
   // ---- Operations ----
 
-  // output = postscale * reduce over ranks (prescale * input), in the order of ranks: equal to the bit on all of them.
+  /// output = postscale * reduce over ranks (prescale * input), in the order of ranks: equal to the bit on all of them.
   Status Allreduce(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
     if (Status status = CheckPair(input, output, call); !status.ok()) return status;
     farandole_handle pending = 0;
@@ -139,8 +139,8 @@ class Job {
     return AllreduceAsync(AsConst(tensor), tensor, call);
   }
 
-  // Several tensors of one element type as one: all are reduced together, or none. As many outputs as inputs; all ranks
-  // give as many tensors, of which there may be none.
+  /// Several tensors of one element type as one: all are reduced together, or none. As many outputs as inputs; all
+  /// ranks give as many tensors, of which there may be none.
   Status GroupedAllreduce(const std::vector<ConstTensor>& inputs, const std::vector<MutableTensor>& outputs,
                           const Call& call = {}) {
     return Grouped(inputs, outputs, call, kNoLimit).Wait();
@@ -156,7 +156,7 @@ class Job {
     return Grouped(tensors, tensors, call, kAtOnce);
   }
 
-  // Concatenates the ranks' inputs along the first dimension, in which they may differ (0 too). A scalar counts as [1].
+  /// Concatenates the ranks' inputs along the first dimension, in which they may differ (0 too). A scalar is [1].
   StatusOr<Gathered> Allgather(const ConstTensor& input, const Call& call = {}) {
     return GatherToAll(input, call, kNoLimit).Wait();
   }
@@ -164,8 +164,8 @@ class Job {
     return GatherToAll(input, call, kAtOnce);
   }
 
-  // Allgather of several tensors, of any element types, in one call: results in their order. All ranks give as many
-  // tensors, of the same types and but for the first dimension shapes, or each gets INVALID_ARGUMENT.
+  /// Allgather of several tensors, of any element types, in one call: results in their order. All ranks give as many
+  /// tensors, of the same types and but for the first dimension shapes, or each gets INVALID_ARGUMENT.
   StatusOr<std::vector<Gathered>> GroupedAllgather(const std::vector<ConstTensor>& inputs, const Call& call = {}) {
     return GatherEach(inputs, call, kNoLimit).Wait();
   }
@@ -173,9 +173,9 @@ class Job {
     return GatherEach(inputs, call, kAtOnce);
   }
 
-  // Gives the first splits[0] rows to the set's rank 0, the next splits[1] to rank 1, ...; what this rank gets comes in
-  // the order of the ranks that have given it. Without splits all get equally many. INVALID_ARGUMENT: a scalar; splits
-  // of another number than ranks, or of more rows than there are.
+  /// Gives the first splits[0] rows to the set's rank 0, the next splits[1] to rank 1, ...; what this rank gets comes
+  /// in the order of the ranks that have given it. Without splits all get equally many. INVALID_ARGUMENT: a scalar;
+  /// splits of another number than ranks, or of more rows than there are.
   StatusOr<Gathered> Alltoall(const ConstTensor& input, const std::vector<int64_t>& splits = {},
                               const Call& call = {}) {
     return Exchange(input, splits, call, kNoLimit).Wait();
@@ -184,7 +184,7 @@ class Job {
     return Exchange(input, splits, call, kAtOnce);
   }
 
-  // As Allgather on `root`, a rank of the job that is in the process set; the others get no rows.
+  /// As Allgather on `root`, a rank of the job that is in the process set; the others get no rows.
   StatusOr<Gathered> Gather(const ConstTensor& input, int root, const Call& call = {}) {
     return WithRoot(functions().gather, input, root, call, kNoLimit).Wait();
   }
@@ -192,10 +192,10 @@ class Job {
     return WithRoot(functions().gather, input, root, call, kAtOnce);
   }
 
-  // Gives each rank of the set its part of the rows of the input of `root`, a rank of the job that is in it: rows /
-  // size of them, in the order of the ranks, and one more to the first rows % size. The others' inputs are of the same
-  // element type and shape, but for the first dimension, which may be 0; their elements do not count.
-  // INVALID_ARGUMENT: a scalar.
+  /// Gives each rank of the set its part of the rows of the input of `root`, a rank of the job that is in it: rows /
+  /// size of them, in the order of the ranks, and one more to the first rows % size. The others' inputs are of the same
+  /// element type and shape, but for the first dimension, which may be 0; their elements do not count.
+  /// INVALID_ARGUMENT: a scalar.
   StatusOr<Gathered> Scatter(const ConstTensor& input, int root, const Call& call = {}) {
     return WithRoot(functions().scatter, input, root, call, kNoLimit).Wait();
   }
@@ -203,7 +203,7 @@ class Job {
     return WithRoot(functions().scatter, input, root, call, kAtOnce);
   }
 
-  // output on every rank = input of `root`, a rank of the job that is in the process set.
+  /// output on every rank = input of `root`, a rank of the job that is in the process set.
   Status Broadcast(const ConstTensor& input, const MutableTensor& output, int root, const Call& call = {}) {
     return Cast(input, output, root, call, kNoLimit).Wait();
   }
@@ -216,7 +216,7 @@ class Job {
   Future BroadcastInPlaceAsync(const MutableTensor& tensor, int root, const Call& call = {}) {
     return Cast(AsConst(tensor), tensor, root, call, kAtOnce);
   }
-  // Of bytes whose number only the root knows.
+  /// Of bytes whose number only the root knows.
   Status BroadcastBytes(std::string* bytes, int root, const Call& call = {}) {
     auto size = static_cast<int64_t>(bytes->size());
     const std::string name = call.name() == nullptr ? "" : std::string(call.name()) + ".size";
@@ -225,15 +225,15 @@ class Job {
     return BroadcastInPlace(MutableTensor(bytes->data(), Shape{size}, DType::kU8), root, call);
   }
 
-  // Reduces as Allreduce, and gives each rank its part of the rows (first dimension), RowsOfShare(rows) of them in
-  // `output`, which does not overlap the input. INVALID_ARGUMENT: a scalar, or an output of another size.
+  /// Reduces as Allreduce, and gives each rank its part of the rows (first dimension), RowsOfShare(rows) of them in
+  /// `output`, which does not overlap the input. INVALID_ARGUMENT: a scalar, or an output of another size.
   Status Reducescatter(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
     return ReduceAndScatter(input, output, call, kNoLimit).Wait();
   }
   Future ReducescatterAsync(const ConstTensor& input, const MutableTensor& output, const Call& call = {}) {
     return ReduceAndScatter(input, output, call, kAtOnce);
   }
-  // Reducescatter of several tensors, of any element types, in one call. As many outputs as inputs, on all ranks alike.
+  /// Reducescatter of several tensors, of any element types, in one call. As many outputs as inputs, on all ranks.
   Status GroupedReducescatter(const std::vector<ConstTensor>& inputs, const std::vector<MutableTensor>& outputs,
                               const Call& call = {}) {
     return ReduceAndScatterEach(inputs, outputs, call, kNoLimit).Wait();
@@ -242,18 +242,18 @@ class Job {
                                           const std::vector<MutableTensor>& outputs, const Call& call = {}) {
     return ReduceAndScatterEach(inputs, outputs, call, kAtOnce);
   }
-  // This rank's share of a Reducescatter's rows: rows / size, one more on the first rows % size; 0 outside of the set.
+  /// This rank's share of a Reducescatter's rows: rows / size, one more on the first rows % size; 0 outside of the set.
   int64_t RowsOfShare(int64_t rows, const Call& call = {}) const {
     const int64_t size = call.Check().ok() ? functions().group_size(call.group()) : 0;
     const int64_t position = size > 0 ? functions().group_rank(call.group()) : -1;
     return position < 0 ? 0 : rows / size + (position < rows % size ? 1 : 0);
   }
 
-  // Returns when all ranks of the set have called it.
+  /// Returns when all ranks of the set have called it.
   Status Barrier(const Call& call = {}) { return Meet(call, kNoLimit).Wait(); }
   Future BarrierAsync(const Call& call = {}) { return Meet(call, kAtOnce); }
 
-  // Without more data, takes part in what the others submit until all have joined. Returns the rank that joined last.
+  /// Without more data, takes part in what the others submit until all have joined. Returns the rank that joined last.
   StatusOr<int> Join() { return JoinAsync().Wait(); }
   JoinFuture JoinAsync() {
     auto last = std::make_unique<int32_t>(-1);
@@ -264,8 +264,8 @@ class Job {
 
   // ---- Tensors in a GPU ----
 
-  // From now on this thread's tensors are in the memory of GPU `gpu`, and `stream` (a cudaStream_t) gives them; -1: in
-  // the host's memory. farandole_use_stream in worker/farandole.h has the rules.
+  /// From now on this thread's tensors are in the memory of GPU `gpu`, and `stream` (a cudaStream_t) gives them; -1: in
+  /// the host's memory. farandole_use_stream in worker/farandole.h has the rules.
   Status UseStream(int gpu, void* stream) {
     const int code = functions().use_stream(gpu, stream);
     if (code == FARANDOLE_OK) IsThreadOnGpu() = gpu >= 0;
@@ -274,19 +274,19 @@ class Job {
 
   // ---- Looking at it ----
 
-  // Records from now on what tensors wait for, for Perfetto or chrome://tracing (docs/timeline.md). The file at `path`
-  // is replaced; ranks other than 0 write beside it, with ".rank1" and so on before its extension.
+  /// Records from now on what tensors wait for, for Perfetto or chrome://tracing (docs/timeline.md). The file at `path`
+  /// is replaced; ranks other than 0 write beside it, with ".rank1" and so on before its extension.
   Status StartTimeline(const std::string& path, bool mark_cycles = false) {
     return Told(functions().start_timeline(path.c_str(), mark_cycles ? 1 : 0));
   }
   Status StopTimeline() { return Told(functions().stop_timeline()); }
-  // Logs a number of the program, a loss say, for the job's curves (docs/logging.md); without a step, that of the next
-  // one. Values of a step are averaged over ranks, or with `by_rank` kept for each. Never waits for the coordinator.
-  //   INVALID_ARGUMENT, RESOURCE_EXHAUSTED  the name cannot be one, or is the 257th
+  /// Logs a number of the program, a loss say, for the job's curves (docs/logging.md); without a step, that of the next
+  /// one. Values of a step are averaged over ranks, or with `by_rank` kept for each. Never waits for the coordinator.
+  /// - INVALID_ARGUMENT, RESOURCE_EXHAUSTED: the name cannot be one, or is the 257th
   Status Log(const std::string& name, double value, int64_t step = FARANDOLE_NEXT_STEP, bool by_rank = false) {
     return Told(functions().log(name.c_str(), value, step, by_rank ? 1 : 0));
   }
-  // This worker's work since Init().
+  /// This worker's work since Init().
   StatusOr<farandole_counters> Counters() const {
     farandole_counters counters = {};
     counters.struct_bytes = sizeof(counters);
@@ -294,7 +294,7 @@ class Job {
     return counters;
   }
 
-  // The library's, with which this process works until the Job has left; from then on, those that refuse.
+  /// The library's, with which this process works until the Job has left; from then on, those that refuse.
   const Functions& functions() const { return life_.functions(); }
   const Life& life() const { return life_; }
   int (*interrupted() const)() { return interrupted_; }
@@ -476,13 +476,13 @@ class Job {
   int (*interrupted_)() = nullptr;
 };
 
-// Joins the job, and returns when its epoch has formed and its peers are connected. Without a launcher and without
-// options, a job of size 1.
-//   FAILED_PRECONDITION  there is no worker library, or this process is a worker already
-//   INVALID_ARGUMENT     an option or variable is not valid (named), or workers disagree about the size
-//   DEADLINE_EXCEEDED    not all workers came in time (those who did are named)
-//   UNAVAILABLE          the coordinator cannot be reached
-//   UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED: the token, or the tenant's quota
+/// Joins the job, and returns when its epoch has formed and its peers are connected. Without a launcher and without
+/// options, a job of size 1.
+/// - FAILED_PRECONDITION: there is no worker library, or this process is a worker already
+/// - INVALID_ARGUMENT: an option or variable is not valid (named), or workers disagree about the size
+/// - DEADLINE_EXCEEDED: not all workers came in time (those who did are named)
+/// - UNAVAILABLE: the coordinator cannot be reached
+/// - UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED: the token, or the tenant's quota
 inline StatusOr<Job> Init(const Options& options = {}) {
   const StatusOr<Functions>& library = Library();
   if (!library.ok()) return library.status();

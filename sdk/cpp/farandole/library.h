@@ -30,20 +30,20 @@ namespace farandole {
 inline namespace sdk {
 
 #define FARANDOLE_SDK_MEMBER(name) decltype(&::farandole_##name) name = nullptr;
-// Where the worker library has its functions.
+/// Where the worker library has its functions.
 struct Functions {
   FARANDOLE_SDK_FUNCTIONS(FARANDOLE_SDK_MEMBER)
 };
 #undef FARANDOLE_SDK_MEMBER
 
-// The status for a code that this thread's last call has returned.
+/// The status for a code that this thread's last call has returned.
 inline Status StatusOf(const Functions& functions, int code) {
   if (code == FARANDOLE_OK) return Status();
   return Status(static_cast<StatusCode>(code), functions.last_error());
 }
 
-// Opens the worker library, in a symbol scope of its own: its gRPC, protobuf and Abseil never meet the program's
-// (docs/decisions/0019-cpp-sdk.md). The library stays until the process ends.
+/// Opens the worker library, in a symbol scope of its own: its gRPC, protobuf and Abseil never meet the program's
+/// (docs/decisions/0019-cpp-sdk.md). The library stays until the process ends.
 inline StatusOr<Functions> OpenLibrary(const LibraryOptions& options) {
   const auto failed = [&options](const std::string& why) {
     return Status(StatusCode::kFailedPrecondition, "the worker library " + options.path + " cannot be loaded: " + why +
@@ -69,14 +69,14 @@ inline StatusOr<Functions> OpenLibrary(const LibraryOptions& options) {
   return found;
 }
 
-// The process's worker library, which the first call opens. Any thread.
+/// The process's worker library, which the first call opens. Any thread.
 inline const StatusOr<Functions>& Library() {
   static const StatusOr<Functions> library = OpenLibrary(LibraryOptions::FromEnvironment());
   return library;
 }
 
-// A function in place of one of the library's, for a caller whose part in the job is over: it does nothing, and gives
-// FAILED_PRECONDITION, or minus that where the result is a handle.
+/// A function in place of one of the library's, for a caller whose part in the job is over: it does nothing, and gives
+/// FAILED_PRECONDITION, or minus that where the result is a handle.
 template <typename Function>
 struct Refusal;
 template <typename Result, typename... Arguments>
@@ -94,7 +94,7 @@ struct Refusal<Result (*)(Arguments...)> {
   }
 };
 
-// All of these functions. Numbers of the job are minus FAILED_PRECONDITION, as the library's before farandole_init.
+/// All of these functions. Numbers of the job are minus FAILED_PRECONDITION, as the library's before farandole_init.
 [[gnu::noinline, gnu::cold]] inline const Functions& RefusingFunctions() {
   static const Functions refusing = [] {
     Functions made;

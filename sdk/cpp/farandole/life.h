@@ -9,13 +9,13 @@
 namespace farandole {
 inline namespace sdk {
 
-// One of the process's lives as a worker, from Init() to Shutdown(). The latest is present until it ends. Objects that
-// speak for a life hold it, so that they do nothing to a later one. A value: copies mean the same life. Any thread.
+/// One of the process's lives as a worker, from Init() to Shutdown(). The latest is present until it ends. Objects that
+/// speak for a life hold it, so that they do nothing to a later one. A value: copies mean the same life. Any thread.
 class Life {
  public:
-  // One that is over.
+  /// One that is over.
   Life() = default;
-  // Begins the next one: those before it are over.
+  /// Begins the next one: those before it are over.
   static Life Begin(const Functions& functions) {
     Life begun;
     begun.functions_ = &functions;
@@ -26,9 +26,9 @@ class Life {
   }
 
   bool is_present() const { return present_ != nullptr && number_ == present_->load(std::memory_order_relaxed); }
-  // The library's; those that refuse where the life is over.
+  /// The library's; those that refuse where the life is over.
   const Functions& functions() const { return is_present() ? *functions_ : RefusingFunctions(); }
-  // Ends it, if it is present.
+  /// Ends it, if it is present.
   void End() const {
     int64_t number = number_;
     if (present_ != nullptr) present_->compare_exchange_strong(number, kNone);

@@ -14,24 +14,24 @@
 namespace farandole {
 inline namespace sdk {
 
-// Settings of Init(). A field that is left as it is takes the value of the environment variable that worker/farandole.h
-// names beside it, and where that is not set either, the default; a launcher sets them all.
+/// Settings of Init(). A field that is left as it is takes the value of the environment variable that
+/// worker/farandole.h names beside it, and where that is not set either, the default; a launcher sets them all.
 struct Options {
-  // "HOST:PORT" of the coordinator. Without one the process is a job of size 1.
+  /// "HOST:PORT" of the coordinator. Without one the process is a job of size 1.
   std::string coordinator;
   std::string token_file;
   std::string ca_file;
-  // The certificate, and its key, by which the worker proves itself to the coordinator where it has no token.
+  /// The certificate, and its key, by which the worker proves itself to the coordinator where it has no token.
   std::string cert_file;
   std::string key_file;
   std::string job;
   std::string transport;
-  // Path of `farandole`, of which rank 0 under plain mpirun or srun starts the job's coordinator.
+  /// Path of `farandole`, of which rank 0 under plain mpirun or srun starts the job's coordinator.
   std::string program;
   int size = 0;
-  // Orders the ranks; -1: not set.
+  /// Orders the ranks; -1: not set.
   int launch_index = -1;
-  // Fewest and most workers of an epoch: either makes the job elastic.
+  /// Fewest and most workers of an epoch: either makes the job elastic.
   int min_size = 0;
   int max_size = 0;
   int reset_limit = 0;
@@ -43,13 +43,13 @@ struct Options {
   std::chrono::milliseconds shortage_limit{0};
   std::chrono::milliseconds least_cooldown{0};
   std::chrono::milliseconds most_cooldown{0};
-  // Launch indices of those workers that are to be a job of their own; empty: all.
+  /// Launch indices of those workers that are to be a job of their own; empty: all.
   std::vector<int32_t> members;
-  // Asked about every 100 ms while a call waits; a value other than 0 has it give up with ABORTED. May be null.
+  /// Asked about every 100 ms while a call waits; a value other than 0 has it give up with ABORTED. May be null.
   int (*interrupted)() = nullptr;
 };
 
-// The same for the C interface, which points into `options`.
+/// The same for the C interface, which points into `options`.
 inline farandole_init_options ForC(const Options& options) {
   farandole_init_options made = {};
   made.struct_bytes = sizeof(made);
@@ -80,12 +80,12 @@ inline farandole_init_options ForC(const Options& options) {
   return made;
 }
 
-// The environment variables of the C++ SDK itself, which are Python's as well.
+/// The environment variables of the C++ SDK itself, which are Python's as well.
 struct LibraryOptions {
-  // FARANDOLE_LIBRARY: path of the worker library. Without it the dynamic loader looks for libfarandole.so: in the
-  // program's RUNPATH, which the build sets (docs/cpp.md), in LD_LIBRARY_PATH and in the system's folders.
+  /// FARANDOLE_LIBRARY: path of the worker library. Without it the dynamic loader looks for libfarandole.so: in the
+  /// program's RUNPATH, which the build sets (docs/cpp.md), in LD_LIBRARY_PATH and in the system's folders.
   std::string path = "libfarandole.so";
-  // RTLD_DEEPBIND, unless FARANDOLE_DEEPBIND is 0, as for AddressSanitizer, which refuses it.
+  /// RTLD_DEEPBIND, unless FARANDOLE_DEEPBIND is 0, as for AddressSanitizer, which refuses it.
   int deepbind = RTLD_DEEPBIND;
 
   static LibraryOptions FromEnvironment() {
@@ -98,8 +98,8 @@ struct LibraryOptions {
   }
 };
 
-// FARANDOLE_DEPART_GRACE_MS: how long an elastic worker has between SIGTERM and its end, which people are told; 30 s
-// where it is not set, or no number.
+/// FARANDOLE_DEPART_GRACE_MS: how long an elastic worker has between SIGTERM and its end, which people are told; 30 s
+/// where it is not set, or no number.
 inline std::chrono::milliseconds DepartGrace() {
   const char* const text = std::getenv("FARANDOLE_DEPART_GRACE_MS");
   char* end = nullptr;

@@ -12,20 +12,20 @@
 namespace farandole {
 inline namespace sdk {
 
-// Some ranks of the job that run collectives among themselves; as constructed by default all of them, which need no
-// registration. Job::AddProcessSet makes the others, each for one epoch. A value: copies mean the same set.
+/// Some ranks of the job that run collectives among themselves; as constructed by default all of them, which need no
+/// registration. Job::AddProcessSet makes the others, each for one epoch. A value: copies mean the same set.
 class ProcessSet {
  public:
   ProcessSet() = default;
   ProcessSet(const Life& life, int32_t group, std::vector<int32_t> ranks)
       : life_(life), group_(group), epoch_(life.functions().epoch()), ranks_(std::move(ranks)) {}
 
-  // The library's number of it.
+  /// The library's number of it.
   int32_t group() const { return group_; }
-  // Its ranks in the job, ascending; empty for all of them.
+  /// Its ranks in the job, ascending; empty for all of them.
   const std::vector<int32_t>& ranks() const { return ranks_; }
   bool is_global() const { return group_ == 0; }
-  // FAILED_PRECONDITION: the epoch for which the set was made has ended, or the Job that has made it.
+  /// FAILED_PRECONDITION: the epoch for which the set was made has ended, or the Job that has made it.
   Status Check() const {
     if (is_global()) return Status();
     const bool is_present = life_.is_present();

@@ -8,13 +8,13 @@
 namespace farandole {
 inline namespace sdk {
 
-// Which samples of a data set each rank takes in a pass, as PyTorch's DistributedSampler: all ranks shuffle alike, and
-// rank r takes every size-th sample from the r-th on. All ranks get equally many: the last ones are repeated from the
-// begin of the order, or with `drop_last` left out. The order depends on seed and pass only, the same on every machine
-// (SplitMix64, Steele et al. 2014, and Fisher and Yates).
-//
-// In an elastic job, Skip() tells how many samples of the pass all ranks together are done with: the rest is shared
-// out, also among another number of ranks.
+/// Which samples of a data set each rank takes in a pass, as PyTorch's DistributedSampler: all ranks shuffle alike, and
+/// rank r takes every size-th sample from the r-th on. All ranks get equally many: the last ones are repeated from the
+/// begin of the order, or with `drop_last` left out. The order depends on seed and pass only, the same on every machine
+/// (SplitMix64, Steele et al. 2014, and Fisher and Yates).
+///
+/// In an elastic job, Skip() tells how many samples of the pass all ranks together are done with: the rest is shared
+/// out, also among another number of ranks.
 class DistributedSampler {
  public:
   struct Options {
@@ -23,30 +23,30 @@ class DistributedSampler {
     bool drop_last = false;
   };
 
-  // `count`: samples of the data set. 0 <= rank < size.
+  /// `count`: samples of the data set. 0 <= rank < size.
   DistributedSampler(int64_t count, int rank, int size) : DistributedSampler(count, rank, size, Options()) {}
   DistributedSampler(int64_t count, int rank, int size, const Options& options)
       : count_(count), rank_(rank), size_(size), options_(options) {}
 
-  // Makes the pass with this number the present one; none of its samples is done. Each pass has another order.
+  /// Makes the pass with this number the present one; none of its samples is done. Each pass has another order.
   void SetPass(int64_t pass) {
     pass_ = pass;
     done_ = 0;
   }
-  // The first `count` samples of the pass are done.
+  /// The first `count` samples of the pass are done.
   void Skip(int64_t count) { done_ = std::min(std::max<int64_t>(count, 0), count_); }
-  // This process's place in another epoch.
+  /// This process's place in another epoch.
   void SetPlace(int rank, int size) {
     rank_ = rank;
     size_ = size;
   }
 
-  // How many samples each rank gets.
+  /// How many samples each rank gets.
   int64_t CountPerRank() const {
     const int64_t left = count_ - done_;
     return options_.drop_last ? left / size_ : (left + size_ - 1) / size_;
   }
-  // This rank's samples, in their order.
+  /// This rank's samples, in their order.
   std::vector<int64_t> Indices() const {
     const std::vector<int64_t> order = Order();
     const int64_t left = count_ - done_;

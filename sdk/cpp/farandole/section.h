@@ -12,10 +12,10 @@
 namespace farandole {
 inline namespace sdk {
 
-// A section of the program, to the end of this object or to End: `const Section data(job, "data");`. The diagnosis says
-// in which of them a slow rank loses its time (docs/diagnosis.md). Time counts for the section that began last in the
-// process, on any thread, less the waits in the library. Names have 1 to 64 bytes; those beyond the 15th count
-// together. Moves, and is not copied. The job outlives it.
+/// A section of the program, to the end of this object or to End: `const Section data(job, "data");`. The diagnosis
+/// says in which of them a slow rank loses its time (docs/diagnosis.md). Time counts for the section that began last in
+/// the process, on any thread, less the waits in the library. Names have 1 to 64 bytes; those beyond the 15th count
+/// together. Moves, and is not copied. The job outlives it.
 class Section {
  public:
   Section(const Job& job, const std::string& name)
@@ -27,7 +27,7 @@ class Section {
   Section& operator=(Section&&) = delete;
   ~Section() { End(); }
 
-  // INVALID_ARGUMENT: the name cannot be one, and the section does not count.
+  /// INVALID_ARGUMENT: the name cannot be one, and the section does not count.
   const Status& status() const { return status_; }
   void End() { functions_->section_end(std::exchange(number_, 0)); }
 

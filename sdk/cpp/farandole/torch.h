@@ -17,12 +17,13 @@
 
 #include "farandole/job.h"
 
-// Tensors of libtorch. They lie in the host's memory; those of a GPU are UNIMPLEMENTED here: use Job::UseStream and
-// views of their memory.
+/// @file
+/// Tensors of libtorch. They lie in the host's memory; those of a GPU are UNIMPLEMENTED here: use Job::UseStream and
+/// views of their memory.
 namespace farandole {
 inline namespace sdk {
 
-// INVALID_ARGUMENT: farandole has no such element type.
+/// INVALID_ARGUMENT: farandole has no such element type.
 inline StatusOr<DType> DTypeOf(at::ScalarType type) {
   switch (type) {
     case at::kByte:
@@ -57,7 +58,7 @@ inline StatusOr<DType> DTypeOf(at::ScalarType type) {
   }
 }
 
-// OK, or INVALID_ARGUMENT: the tensor is not defined, sparse or quantized.
+/// OK, or INVALID_ARGUMENT: the tensor is not defined, sparse or quantized.
 inline Status CheckIsPlain(const at::Tensor& tensor) {
   if (!tensor.defined()) return Status(StatusCode::kInvalidArgument, "the tensor is not defined");
   if (tensor.layout() == at::kStrided && !tensor.is_quantized()) return Status();
@@ -66,8 +67,8 @@ inline Status CheckIsPlain(const at::Tensor& tensor) {
                                                   " cannot be sent: give a dense one");
 }
 
-// A view of a tensor, whose memory must outlive it. INVALID_ARGUMENT: it is not defined, not dense, not contiguous, has
-// torch's negative bit, or is of a type that farandole has not. UNIMPLEMENTED: it is not in the host's memory.
+/// A view of a tensor, whose memory must outlive it. INVALID_ARGUMENT: it is not defined, not dense, not contiguous,
+/// has torch's negative bit, or is of a type that farandole has not. UNIMPLEMENTED: it is not in the host's memory.
 inline StatusOr<MutableTensor> ViewOf(const at::Tensor& tensor) {
   if (Status plain = CheckIsPlain(tensor); !plain.ok()) return plain;
   if (!tensor.device().is_cpu()) {
@@ -88,7 +89,7 @@ inline StatusOr<MutableTensor> ViewOf(const at::Tensor& tensor) {
   return MutableTensor(tensor.data_ptr(), shape, *dtype);
 }
 
-// The tensor as it lies in memory when it is sent: contiguous, without torch's negative bit. A copy where it is not so.
+/// The tensor as it lies in memory when it is sent: contiguous, without torch's negative bit. A copy where it is not.
 inline StatusOr<at::Tensor> SourceOf(const at::Tensor& tensor) {
   if (Status plain = CheckIsPlain(tensor); !plain.ok()) return plain;
   return tensor.detach().resolve_neg().contiguous();
@@ -127,7 +128,7 @@ inline Status BroadcastInPlace(Job& job, const at::Tensor& tensor, int root, con
   return view.ok() ? job.BroadcastInPlace(*view, root, call) : view.status();
 }
 
-// The rows of a result, copied into a tensor like `like`.
+/// The rows of a result, copied into a tensor like `like`.
 inline at::Tensor TensorOf(const Gathered& gathered, const at::Tensor& like) {
   const Shape& shape = gathered.shape();
   at::Tensor output = at::empty(at::IntArrayRef(shape.begin(), static_cast<size_t>(shape.ndim())), like.options());
@@ -135,13 +136,13 @@ inline at::Tensor TensorOf(const Gathered& gathered, const at::Tensor& like) {
   return output;
 }
 
-// The rows of a result, and how many each rank has given.
+/// The rows of a result, and how many each rank has given.
 struct ExchangedTensor {
   at::Tensor tensor;
   std::vector<int64_t> rows;
 };
 
-// The rows that an operation on the tensor's memory gives. `operation`: StatusOr<Gathered>(ConstTensor).
+/// The rows that an operation on the tensor's memory gives. `operation`: StatusOr<Gathered>(ConstTensor).
 template <typename Operation>
 StatusOr<ExchangedTensor> Exchange(const at::Tensor& tensor, const Operation& operation) {
   const StatusOr<at::Tensor> source = SourceOf(tensor);
@@ -153,7 +154,7 @@ StatusOr<ExchangedTensor> Exchange(const at::Tensor& tensor, const Operation& op
   return ExchangedTensor{TensorOf(*gathered, *source), gathered->rows()};
 }
 
-// As Exchange, without the numbers of rows.
+/// As Exchange, without the numbers of rows.
 template <typename Operation>
 StatusOr<at::Tensor> RowsOf(const at::Tensor& tensor, const Operation& operation) {
   const StatusOr<ExchangedTensor> exchanged = Exchange(tensor, operation);
@@ -165,12 +166,12 @@ inline StatusOr<at::Tensor> Allgather(Job& job, const at::Tensor& tensor, const 
   return RowsOf(tensor, [&](const ConstTensor& input) { return job.Allgather(input, call); });
 }
 
-// On rank `root` the rows of all ranks; elsewhere a tensor without rows.
+/// On rank `root` the rows of all ranks; elsewhere a tensor without rows.
 inline StatusOr<at::Tensor> Gather(Job& job, const at::Tensor& tensor, int root, const Call& call = {}) {
   return RowsOf(tensor, [&](const ConstTensor& input) { return job.Gather(input, root, call); });
 }
 
-// This rank's share of the rows of rank `root`; the other ranks' rows do not matter.
+/// This rank's share of the rows of rank `root`; the other ranks' rows do not matter.
 inline StatusOr<at::Tensor> Scatter(Job& job, const at::Tensor& tensor, int root, const Call& call = {}) {
   return RowsOf(tensor, [&](const ConstTensor& input) { return job.Scatter(input, root, call); });
 }
@@ -197,7 +198,7 @@ inline StatusOr<at::Tensor> Reducescatter(Job& job, const at::Tensor& tensor, co
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// The parameters of a module, or its buffers: NamedTensorsOf(model->named_parameters()).
+/// The parameters of a module, or its buffers: NamedTensorsOf(model->named_parameters()).
 template <typename Dictionary>
 NamedTensors NamedTensorsOf(const Dictionary& dictionary) {
   NamedTensors named;
@@ -205,7 +206,7 @@ NamedTensors NamedTensorsOf(const Dictionary& dictionary) {
   return named;
 }
 
-// Gives the tensors of rank `root` to all: parameters and buffers, before the first step.
+/// Gives the tensors of rank `root` to all: parameters and buffers, before the first step.
 inline Status BroadcastParameters(Job& job, const NamedTensors& tensors, int root = 0) {
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : tensors) {
@@ -218,20 +219,20 @@ inline Status BroadcastParameters(Job& job, const NamedTensors& tensors, int roo
   return Status();
 }
 
-// Averages gradients over all ranks while the backward pass computes further ones: each is on its way as soon as it is
-// made. Before the optimizer's step, Synchronize() waits for all of them.
-//
-//   GradientReducer reducer(&job, NamedTensorsOf(model->named_parameters()));
-//   loss.backward();
-//   ExitOnError(reducer.Synchronize());
-//   optimizer.step();
-//
-// A backward pass goes before each Synchronize(). A parameter without a gradient on this rank contributes zeros, even
-// if it is frozen here and trained on another rank. The first Synchronize() of each epoch finds the parameters that no
-// rank trains. Declare it after the job; the parameters' graph holds its hooks, which do nothing once it is gone.
-//
-// It serves all epochs of an elastic job. In a new one it drops the step that the former one has left unfinished,
-// whose gradients may be half reduced: clear them before the next backward().
+/// Averages gradients over all ranks while the backward pass computes further ones: each is on its way as soon as it is
+/// made. Before the optimizer's step, Synchronize() waits for all of them.
+///
+///     GradientReducer reducer(&job, NamedTensorsOf(model->named_parameters()));
+///     loss.backward();
+///     ExitOnError(reducer.Synchronize());
+///     optimizer.step();
+///
+/// A backward pass goes before each Synchronize(). A parameter without a gradient on this rank contributes zeros, even
+/// if it is frozen here and trained on another rank. The first Synchronize() of each epoch finds the parameters that no
+/// rank trains. Declare it after the job; the parameters' graph holds its hooks, which do nothing once it is gone.
+///
+/// It serves all epochs of an elastic job. In a new one it drops the step that the former one has left unfinished,
+/// whose gradients may be half reduced: clear them before the next backward().
 class GradientReducer {
  public:
   GradientReducer(Job* job, const NamedTensors& parameters, ReduceOp op = ReduceOp::kAverage)
@@ -254,9 +255,9 @@ class GradientReducer {
     state_->slots.clear();
   }
 
-  // Waits until all gradients are the average. Returns the first error: ranks disagree about a shape; the epoch has
-  // ended; INVALID_ARGUMENT if a gradient was made twice since the last call, or if a parameter that was frozen on all
-  // ranks now requires one.
+  /// Waits until all gradients are the average. Returns the first error: ranks disagree about a shape; the epoch has
+  /// ended; INVALID_ARGUMENT if a gradient was made twice since the last call, or if a parameter that was frozen on all
+  /// ranks now requires one.
   Status Synchronize() {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     state_->FollowEpoch();

@@ -10,14 +10,14 @@
 namespace farandole {
 inline namespace sdk {
 
-// Reads a message that is encoded as Protocol Buffers have it (protobuf.dev/programming-guides/encoding), field by
-// field. Fields that a program does not know it leaves out, so that a newer coordinator may send more. Borrows the
-// bytes.
+/// Reads a message that is encoded as Protocol Buffers have it (protobuf.dev/programming-guides/encoding), field by
+/// field. Fields that a program does not know it leaves out, so that a newer coordinator may send more. Borrows the
+/// bytes.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : left_(bytes) {}
 
-  // Goes to the next field. False: there is none, or the bytes are no message.
+  /// Goes to the next field. False: there is none, or the bytes are no message.
   bool Next() {
     uint64_t tag = 0;
     if (left_.empty() || !ReadVarint(&tag)) return false;
@@ -37,16 +37,16 @@ class WireReader {
         return Fail();
     }
   }
-  // False: the bytes are no message. Known after the last Next().
+  /// False: the bytes are no message. Known after the last Next().
   bool is_message() const { return is_message_; }
 
-  // Of the present field: its number in the proto, and its value as one of these.
+  /// Of the present field: its number in the proto, and its value as one of these.
   int field() const { return field_; }
   template <typename Number = uint64_t>
   Number As() const {
     return static_cast<Number>(number_);
   }
-  // A sint64.
+  /// A sint64.
   int64_t Zigzag() const { return static_cast<int64_t>(number_ >> 1) ^ -static_cast<int64_t>(number_ & 1); }
   double Real() const {
     double value = 0;
@@ -55,7 +55,7 @@ class WireReader {
   }
   std::string Text() const { return std::string(bytes_); }
   WireReader Message() const { return WireReader(bytes_); }
-  // Of a repeated number, all at once.
+  /// Of a repeated number, all at once.
   template <typename Number>
   std::vector<Number> Numbers() const {
     std::vector<Number> numbers;
@@ -103,8 +103,8 @@ class WireReader {
   std::string_view bytes_;
 };
 
-// Writes one. Values that a proto takes for granted ("" and 0) are left out, as is usual, but for Always
-// and AlwaysText.
+/// Writes one. Values that a proto takes for granted ("" and 0) are left out, as is usual, but for Always
+/// and AlwaysText.
 class WireWriter {
  public:
   WireWriter& Text(int field, std::string_view text) { return text.empty() ? *this : AlwaysText(field, text); }

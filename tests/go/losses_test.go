@@ -164,8 +164,15 @@ func TestJobThatNobodyKillsEndsInOrder(t *testing.T) {
 }
 
 func TestElasticLoopOutlivesAKilledWorkerAndTakesANewOne(t *testing.T) {
+	// Over two hosts, state and steps cross the network; the newcomer is on a third one.
+	for _, s := range []setup{{3, 1, "auto"}, {3, 2, "auto"}} {
+		t.Run(s.String(), func(t *testing.T) { outliveAKilledWorker(t, s) })
+	}
+}
+
+func outliveAKilledWorker(t *testing.T, s setup) {
 	folder := t.TempDir()
-	job := start(t, command(t, setup{3, 1, "auto"}, "elastic", folder, "--min-np", "2", "--max-np", "3"))
+	job := start(t, command(t, s, "elastic", folder, "--min-np=2", "--max-np=3"))
 	pids := map[string]bool{}
 	for rank := range 3 {
 		pid := job.expect(fmt.Sprintf(`process (\d+) in an epoch of 3 as rank %d from step 0\n`, rank))[1]

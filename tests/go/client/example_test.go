@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"farandole.dev/go/client"
+	"farandole.dev/tests/internal/page"
 )
 
 func run(t *testing.T, folder string, words ...string) {
@@ -20,13 +21,48 @@ func run(t *testing.T, folder string, words ...string) {
 	}
 }
 
+// writePage writes the program of docs/go.md, as its reader has it, into the folder `page`.
+func writePage(t *testing.T, folder string) {
+	t.Helper()
+	code, err := page.Block(checkout(t, "docs/go.md"), "client.FromEnvironment")
+	program := `package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"farandole.dev/go/client"
+)
+
+func main() {
+	ctx := context.Background()
+` + code + `
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+`
+	if err == nil {
+		err = os.Mkdir(filepath.Join(folder, "page"), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "page", "main.go"), []byte(program), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTheOperatorOfAnInstalledSDKTellsTheBlocker(t *testing.T) {
 	prefix, folder := t.TempDir(), t.TempDir()
 	module := filepath.Join(prefix, "share", "farandole", "go")
 	run(t, checkout(t, "."), "tools/install-sdk", prefix, "lib")
 	run(t, folder, "cp", "-r", checkout(t, "examples/go/operator")+"/.", ".")
 	run(t, folder, "go", "mod", "edit", "-replace", "farandole.dev/go="+module, "-replace", "farandole.dev/go/client="+module+"/client")
+	writePage(t, folder)
 	run(t, folder, "env", "CGO_ENABLED=0", "go", "build", "-o", "operator", ".")
+	run(t, folder, "env", "CGO_ENABLED=0", "go", "build", "-o", "page/page", "./page")
 
 	ctx, shared := limited(t), serve(t)
 	operator := exec.CommandContext(ctx, filepath.Join(folder, "operator"), "mnist")
@@ -55,6 +91,11 @@ func TestTheOperatorOfAnInstalledSDKTellsTheBlocker(t *testing.T) {
 	expect("job mnist has not come yet")
 	shared.stalledJob("mnist")
 	expect("job mnist is running: ", "late", "rank 1")
+	shown := exec.CommandContext(ctx, filepath.Join(folder, "page", "page"))
+	shown.Env = operator.Env
+	if said, err := shown.CombinedOutput(); err != nil || !strings.Contains(string(said), "running") || !strings.Contains(string(said), "rank 1") {
+		t.Fatalf("the page's program says %q: %v", said, err)
+	}
 	if err := shared.open(nil).Abort(ctx, client.JobID{Name: "mnist"}, "the test has seen enough"); err != nil {
 		t.Fatal(err)
 	}

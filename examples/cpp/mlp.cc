@@ -1,8 +1,8 @@
 // Trains a small network on a made-up problem, in plain C++: each worker sees its share of the samples, and the sum of
 // all gradients is what one process would have.
 //
-//   .venv/bin/farandole run -np 2 ./mlp
-//   ./mlp                                  the same with one worker
+//   .venv/bin/farandole run -np 2 ./mlp [FILE]   rank 0 writes the trained weights into FILE, a number a line
+//   ./mlp [FILE]                                 the same with one worker
 #include <farandole/farandole.h>
 
 #include <cmath>
@@ -68,9 +68,19 @@ void Descend(const std::vector<float>& gradient, std::vector<float>* weights) {
   for (size_t i = 0; i < weights->size(); ++i) (*weights)[i] -= kRate * gradient[i];
 }
 
+bool Write(const Network& network, const char* path) {
+  std::FILE* const file = std::fopen(path, "w");
+  if (file == nullptr) return false;
+  for (const auto* weights : {&network.hidden, &network.output}) {
+    for (const float weight : *weights) std::fprintf(file, "%.9g\n", static_cast<double>(weight));
+  }
+  const bool is_well = std::ferror(file) == 0;
+  return std::fclose(file) == 0 && is_well;
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   using farandole::Call;
   using farandole::ExitOnError;
   using farandole::ReduceOp;
@@ -103,7 +113,9 @@ int main() {
     Descend(gradient.hidden, &network.hidden);
     Descend(gradient.output, &network.output);
   }
-  double checksum = 0;
-  for (const float weight : network.hidden) checksum += std::fabs(weight);
-  if (job.rank() == 0) std::printf("%d workers: loss %.6f, sum of weights %.4f\n", job.size(), loss, checksum);
+  if (job.rank() > 0) return 0;
+  std::printf("%d workers: loss %.6f\n", job.size(), loss);
+  if (argc < 2 || Write(network, argv[1])) return 0;
+  std::fprintf(stderr, "%s cannot be written\n", argv[1]);
+  return 1;
 }

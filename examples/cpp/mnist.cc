@@ -1,8 +1,10 @@
-// Trains a small CNN on Fashion-MNIST with libtorch and several workers.
+// Trains a small CNN on Fashion-MNIST with libtorch and several workers. They share each batch out among them, so that
+// the parameters become those of one process.
 //
-//   .venv/bin/farandole run -np 2 ./mnist [DIRECTORY [PASSES]]
+//   .venv/bin/farandole run -np 2 ./mnist [DIRECTORY [PASSES [FILE]]]
 //
-// The data is Debian's package dataset-fashion-mnist: four gzipped IDX files (yann.lecun.com/exdb/mnist).
+// Rank 0 writes the trained parameters into FILE, a number a line. The data is Debian's package dataset-fashion-mnist:
+// four gzipped IDX files (yann.lecun.com/exdb/mnist).
 #include <farandole/farandole.h>
 #include <farandole/torch.h>
 #include <torch/nn.h>
@@ -10,6 +12,7 @@
 #include <torch/utils.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -23,8 +26,8 @@ using farandole::Job;
 using farandole::ReduceOp;
 namespace nn = torch::nn;
 
-constexpr int64_t kBatch = 64;
-constexpr double kRate = 0.02;
+constexpr int64_t kBatch = 128;  // of all workers together
+constexpr double kRate = 0.04;
 constexpr int64_t kPixels = 28;
 
 // The bytes of an IDX file after its header, which has `header` bytes. Ends the program with a sentence where it cannot
@@ -83,6 +86,19 @@ double Test(Job& job, nn::Sequential& model, const Images& images) {
   return correct / static_cast<double>(count);
 }
 
+void WriteParameters(nn::Sequential& model, const char* path) {
+  std::FILE* const file = std::fopen(path, "w");
+  bool is_written = file != nullptr;
+  for (const torch::Tensor& parameter : model->parameters()) {
+    const torch::Tensor flat = parameter.detach().flatten();
+    const float* const numbers = flat.data_ptr<float>();
+    for (int64_t i = 0; i < flat.numel() && is_written; ++i) is_written = std::fprintf(file, "%.9g\n", numbers[i]) > 0;
+  }
+  if (file != nullptr && std::fclose(file) == 0 && is_written) return;
+  std::fprintf(stderr, "%s cannot be written\n", path);
+  std::exit(1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -96,16 +112,17 @@ int main(int argc, char** argv) {
 
   nn::Sequential model = MakeModel();
   ExitOnError(farandole::BroadcastParameters(job, farandole::NamedTensorsOf(model->named_parameters())));
-  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(kRate * job.size()).momentum(0.9));
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(kRate).momentum(0.9));
   farandole::GradientReducer reducer(&job, farandole::NamedTensorsOf(model->named_parameters()));
   farandole::DistributedSampler sampler(train.labels.size(0), job.rank(), job.size(), {true, 1, true});
+  const int64_t batch_size = std::max<int64_t>(kBatch / job.size(), 1);
   for (int64_t pass = 0; pass < passes; ++pass) {
     sampler.SetPass(pass);
     std::vector<int64_t> indices = sampler.Indices();
     const torch::Tensor order = torch::from_blob(indices.data(), {static_cast<int64_t>(indices.size())}, torch::kLong);
     double loss = 0;
-    for (int64_t begin = 0; begin + kBatch <= order.size(0); begin += kBatch) {
-      const torch::Tensor batch = order.slice(0, begin, begin + kBatch);
+    for (int64_t begin = 0; begin + batch_size <= order.size(0); begin += batch_size) {
+      const torch::Tensor batch = order.slice(0, begin, begin + batch_size);
       optimizer.zero_grad();
       const torch::Tensor scores = model->forward(train.pixels.index_select(0, batch));
       torch::Tensor error = nn::functional::cross_entropy(scores, train.labels.index_select(0, batch));
@@ -121,4 +138,5 @@ int main(int argc, char** argv) {
       std::fflush(stdout);
     }
   }
+  if (argc > 3 && job.rank() == 0) WriteParameters(model, argv[3]);
 }

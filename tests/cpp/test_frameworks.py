@@ -13,6 +13,7 @@ from typing import Dict, List
 
 import harness
 import pytest
+from parameters import farthest, weights_of
 
 PROGRAMS = harness.ROOT / "tests" / "cpp" / "programs"
 EXAMPLES = harness.ROOT / "examples" / "cpp"
@@ -141,9 +142,15 @@ def test_mnist_learns_images_whose_brightness_is_their_label(
         images = b"".join(bytes([120 * label + source.randrange(60)]) * 784 for label in labels)
         write_idx(tmp_path / f"{prefix}-images-idx3-ubyte.gz", (count, 28, 28), images)
         write_idx(tmp_path / f"{prefix}-labels-idx1-ubyte.gz", (count,), labels)
-    result = harness.run(harness.Setup(2), tmp_path / "state", str(programs["mnist"]), str(tmp_path), "2")
-    assert result.returncode == 0 and "pass 2/2: loss" in result.stdout, result.stdout
-    assert "test accuracy 100.00%" in result.stdout, result.stdout
+    files = {size: tmp_path / f"parameters{size}" for size in (1, 2)}
+    for size, file in files.items():
+        command = (str(programs["mnist"]), str(tmp_path), "2", str(file))
+        result = harness.run(harness.Setup(size), tmp_path / f"state{size}", *command)
+        assert result.returncode == 0 and "pass 2/2: loss" in result.stdout, result.stdout
+        assert "test accuracy 100.00%" in result.stdout, result.stdout
+    # Both have the same batches, and sums that differ by their order only.
+    alone = weights_of(files[1])
+    assert len(alone) == 105_866 and farthest(weights_of(files[2]), alone) < 1e-4
 
 
 def test_mnist_learns_fashion_mnist(programs: Dict[str, pathlib.Path], tmp_path: pathlib.Path) -> None:

@@ -2,8 +2,8 @@
 // all gradients is what one process would have.
 //
 //	go build ./mlp
-//	farandole run -np 2 ./mlp
-//	./mlp                                  the same with one worker
+//	farandole run -np 2 ./mlp [FILE]   rank 0 writes the trained weights into FILE, a number a line
+//	./mlp [FILE]                       the same with one worker
 package main
 
 import (
@@ -12,7 +12,9 @@ import (
 	"log"
 	"math"
 	"math/rand"
+	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"farandole.dev/go/farandole"
@@ -123,14 +125,24 @@ func train(ctx context.Context, job *farandole.Job) error {
 		descend(gradient.hidden, trained.hidden)
 		descend(gradient.output, trained.output)
 	}
-	checksum := 0.0
-	for _, weight := range trained.hidden {
-		checksum += math.Abs(float64(weight))
+	if job.Rank() > 0 {
+		return nil
 	}
-	if job.Rank() == 0 {
-		fmt.Printf("%d workers: loss %.6f, sum of weights %.4f\n", job.Size(), loss[0], checksum)
+	fmt.Printf("%d workers: loss %.6f\n", job.Size(), loss[0])
+	if len(os.Args) < 2 {
+		return nil
 	}
-	return nil
+	return trained.write(os.Args[1])
+}
+
+func (n network) write(path string) error {
+	var text strings.Builder
+	for _, weights := range [][]float32{n.hidden, n.output} {
+		for _, weight := range weights {
+			fmt.Fprintln(&text, weight)
+		}
+	}
+	return os.WriteFile(path, []byte(text.String()), 0o644)
 }
 
 func main() {

@@ -12,6 +12,7 @@ import subprocess
 from typing import Dict, List
 
 import harness
+import page_code
 import pytest
 from parameters import farthest, weights_of
 
@@ -44,6 +45,7 @@ def torch_flags() -> List[str]:
 def _programs(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, pathlib.Path]:
     """The programs, compiled side by side."""
     folder = tmp_path_factory.mktemp("frameworks")
+    (folder / "page.inc").write_text(page_code.block("GradientReducer"), encoding="utf-8")
     sources = {
         "torch_checks": (PROGRAMS / "torch_checks.cc", torch_flags()),
         "torch_epochs": (PROGRAMS / "torch_epochs.cc", torch_flags()),
@@ -57,7 +59,8 @@ def _programs(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, pathlib.Pat
 
     def build(name: str) -> None:
         source, flags = sources[name]
-        own = ("-O1", *WARNINGS, f"-I{harness.ROOT}", f"-I{harness.ROOT}/sdk/cpp", f"-Wl,-rpath,{LIBRARY}")
+        headers = (f"-I{harness.ROOT}", f"-I{harness.ROOT}/sdk/cpp", f"-I{folder}")
+        own = ("-O1", *WARNINGS, *headers, f"-Wl,-rpath,{LIBRARY}")
         run("g++", *own, source, "-o", folder / name, *flags, "-ldl", "-pthread")
 
     def build_example() -> None:

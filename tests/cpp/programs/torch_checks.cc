@@ -5,6 +5,7 @@
 #include <torch/autograd.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -21,37 +22,122 @@ using farandole::Job;
 using farandole::ReduceOp;
 using farandole::StatusCode;
 
-const std::vector<at::ScalarType> kTypes = {at::kByte,   at::kChar,   at::kShort,         at::kInt,
-                                            at::kLong,   at::kHalf,   at::kBFloat16,      at::kFloat,
-                                            at::kDouble, at::kUInt16, at::kFloat8_e4m3fn, at::kFloat8_e5m2};
+const std::vector<at::ScalarType> kTypes = {at::kByte,   at::kChar,          at::kShort,      at::kInt,    at::kLong,
+                                            at::kHalf,   at::kBFloat16,      at::kFloat,      at::kDouble, at::kBool,
+                                            at::kUInt16, at::kFloat8_e4m3fn, at::kFloat8_e5m2};
 
 bool IsAll(const at::Tensor& tensor, double value) { return tensor.to(at::kDouble).eq(value).all().item<bool>(); }
 
-void CheckOperations(Job& job) {
+// A number as a tensor of this type has it.
+double In(at::ScalarType type, int number) { return type == at::kBool ? number != 0 : number; }
+
+// Rows of `type`, each of which has the number of the rank that has given it: rank r has given counts[r].
+bool AreOfRanks(const at::Tensor& rows, at::ScalarType type, const std::vector<int64_t>& counts) {
+  int64_t row = 0;
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    if (!IsAll(rows.slice(0, row, row + counts[rank]), In(type, static_cast<int>(rank)))) return false;
+    row += counts[rank];
+  }
+  return rows.scalar_type() == type && rows.dim() == 2 && rows.size(0) == row;
+}
+
+void CheckOperations(Job& job, at::ScalarType type) {
   const int size = job.size();
   const int rank = job.rank();
-  for (const at::ScalarType type : kTypes) {
-    const at::Tensor ones = at::ones({4, 3}).to(type);
-    const Call sum = Call(c10::toString(type)).With(ReduceOp::kSum);
-    REQUIRE(IsAll(ExitOnError(farandole::Allreduce(job, ones.t(), sum)), size));
-    at::Tensor in_place = ones.clone();
-    ExitOnError(farandole::AllreduceInPlaceAsync(job, in_place, sum).Wait());
-    REQUIRE(IsAll(in_place, size));
-    ExitOnError(farandole::GroupedAllreduceInPlace(job, {in_place, ones.clone()}, Call("group").With(ReduceOp::kMax)));
-    at::Tensor mine = at::full({2}, rank).to(type);
-    ExitOnError(farandole::BroadcastInPlace(job, mine, size - 1, "broadcast"));
-    REQUIRE(IsAll(mine, size - 1));
-    const at::Tensor gathered = ExitOnError(farandole::Allgather(job, at::ones({rank + 1, 2}).to(type), "gather"));
-    REQUIRE(gathered.sizes().equals({size * (size + 1) / 2, 2}) && IsAll(gathered, 1));
-    const at::Tensor part = ExitOnError(farandole::Reducescatter(job, at::ones({size, 2}).to(type), sum));
-    REQUIRE(part.sizes().equals({1, 2}) && IsAll(part, size));
-    const at::Tensor rows = ExitOnError(farandole::Gather(job, at::ones({rank + 1, 2}).to(type), 0, "gather.root"));
-    REQUIRE(rows.size(0) == (rank == 0 ? size * (size + 1) / 2 : 0) && IsAll(rows, 1));
-    const at::Tensor share = ExitOnError(farandole::Scatter(job, at::full({2 * size, 2}, rank).to(type), size - 1));
-    REQUIRE(share.sizes().equals({2, 2}) && IsAll(share, size - 1));
-    const auto exchanged = ExitOnError(farandole::Alltoall(job, at::full({size, 2}, rank).to(type)));
-    for (int from = 0; from < size; ++from) REQUIRE(IsAll(exchanged.tensor.slice(0, from, from + 1), from));
+  const at::Tensor ones = at::ones({4, 3}).to(type);
+  const Call sum = Call(c10::toString(type)).With(ReduceOp::kSum);
+  REQUIRE(IsAll(ExitOnError(farandole::Allreduce(job, ones.t(), sum)), In(type, size)));
+  at::Tensor in_place = ones.clone();
+  ExitOnError(farandole::AllreduceInPlace(job, in_place, sum));
+  REQUIRE(IsAll(in_place, In(type, size)));
+  at::Tensor other = ones.clone();
+  ExitOnError(farandole::GroupedAllreduceInPlace(job, {in_place, other}, Call("group").With(ReduceOp::kMin)));
+  REQUIRE(IsAll(in_place, In(type, size)) && IsAll(other, 1));
+  at::Tensor mine = at::full({2}, rank).to(type);
+  ExitOnError(farandole::BroadcastInPlace(job, mine, size - 1, "broadcast"));
+  REQUIRE(IsAll(mine, In(type, size - 1)));
+  const at::Tensor part = ExitOnError(farandole::Reducescatter(job, at::ones({size, 2}).to(type), sum));
+  REQUIRE(part.sizes().equals({1, 2}) && IsAll(part, In(type, size)));
+  std::vector<int64_t> ascending;
+  for (int from = 0; from < size; ++from) ascending.push_back(from + 1);
+  const at::Tensor own = at::full({rank + 1, 2}, rank).to(type);
+  REQUIRE(AreOfRanks(ExitOnError(farandole::Allgather(job, own, "gather")), type, ascending));
+  const at::Tensor rows = ExitOnError(farandole::Gather(job, own, 0, "gather.root"));
+  REQUIRE(rank == 0 ? AreOfRanks(rows, type, ascending) : rows.size(0) == 0);
+  const at::Tensor share = ExitOnError(farandole::Scatter(job, at::full({2 * size, 2}, rank).to(type), size - 1));
+  REQUIRE(share.sizes().equals({2, 2}) && IsAll(share, In(type, size - 1)));
+  const std::vector<int64_t> one_each(static_cast<size_t>(size), 1);
+  const auto exchanged = ExitOnError(farandole::Alltoall(job, at::full({size, 2}, rank).to(type)));
+  REQUIRE(exchanged.rows == one_each && AreOfRanks(exchanged.tensor, type, one_each));
+}
+
+// All of them are on their way before one is awaited. Inputs that are not contiguous, and nobody else has them.
+void CheckFutures(Job& job, at::ScalarType type) {
+  const int size = job.size();
+  const int rank = job.rank();
+  const auto full = [type](std::vector<int64_t> shape, int number) { return at::full(shape, number).to(type).t(); };
+  const auto sum = [](const char* name) { return Call(name).With(ReduceOp::kSum); };
+  const uint64_t before = ExitOnError(job.Counters()).submissions;
+  auto reduced = farandole::AllreduceAsync(job, full({3, 4}, 1), sum("reduced"));
+  at::Tensor in_place = at::ones({5}).to(type);
+  auto placed = farandole::AllreduceInPlaceAsync(job, in_place, sum("placed"));
+  const std::vector<at::Tensor> group = {at::ones({3}).to(type), at::ones({2, 2}).to(type)};
+  auto grouped = farandole::GroupedAllreduceInPlaceAsync(job, group, sum("grouped"));
+  at::Tensor cast = at::full({2}, rank).to(type);
+  auto broadcast = farandole::BroadcastInPlaceAsync(job, cast, size - 1, "cast");
+  auto gathered = farandole::AllgatherAsync(job, full({2, rank + 1}, rank), "gathered");
+  auto rooted = farandole::GatherAsync(job, full({2, rank + 1}, rank), size - 1, "rooted");
+  auto scattered = farandole::ScatterAsync(job, full({2, 2 * size}, rank), size - 1, "scattered");
+  auto exchanged = farandole::AlltoallAsync(job, full({2, size}, rank), {}, "exchanged");
+  auto part = farandole::ReducescatterAsync(job, full({2, size}, 1), sum("part"));
+  REQUIRE(ExitOnError(job.Counters()).submissions - before >= 9);
+  const at::Tensor share = ExitOnError(part.Wait());
+  REQUIRE(share.sizes().equals({1, 2}) && IsAll(share, In(type, size)));
+  const std::vector<int64_t> one_each(static_cast<size_t>(size), 1);
+  const farandole::ExchangedTensor rows = ExitOnError(exchanged.Wait());
+  REQUIRE(rows.rows == one_each && AreOfRanks(rows.tensor, type, one_each));
+  const at::Tensor taken = ExitOnError(scattered.Wait());
+  REQUIRE(taken.sizes().equals({2, 2}) && IsAll(taken, In(type, size - 1)));
+  std::vector<int64_t> ascending;
+  for (int from = 0; from < size; ++from) ascending.push_back(from + 1);
+  const at::Tensor at_root = ExitOnError(rooted.Wait());
+  REQUIRE(rank == size - 1 ? AreOfRanks(at_root, type, ascending) : at_root.size(0) == 0);
+  REQUIRE(AreOfRanks(ExitOnError(gathered.Wait()), type, ascending));
+  ExitOnError(broadcast.Wait());
+  REQUIRE(IsAll(cast, In(type, size - 1)));
+  ExitOnError(grouped.Wait());
+  REQUIRE(IsAll(group[0], In(type, size)) && IsAll(group[1], In(type, size)));
+  ExitOnError(placed.Wait());
+  REQUIRE(IsAll(in_place, In(type, size)));
+  const at::Tensor result = ExitOnError(reduced.Wait());
+  REQUIRE(result.sizes().equals({4, 3}) && IsAll(result, In(type, size)));
+}
+
+// One that is dropped waits for the memory that it has; one that cannot be sent has its error.
+void CheckFuturesThatEndEarly(Job& job) {
+  for (int turn = 0; turn < 5; ++turn) {
+    auto dropped = farandole::AllgatherAsync(job, at::ones({2000, 2}), "dropped rows");
+    auto part = farandole::ReducescatterAsync(job, at::ones({job.size(), 2}), "dropped part");
   }
+  int calls = 0;
+  auto then = farandole::AllreduceAsync(job, at::ones({3}), Call("then").With(ReduceOp::kSum))
+                  .Then([&calls](const farandole::StatusOr<at::Tensor>& sum) { return calls += sum->size(0); });
+  REQUIRE(then.Wait() == 3 && calls == 3);
+  const at::Tensor sparse = at::eye(2).to_sparse();
+  const auto is_refused = [](const farandole::Status& status) { return status.code() == StatusCode::kInvalidArgument; };
+  REQUIRE(is_refused(farandole::AllreduceAsync(job, sparse).Wait().status()));
+  REQUIRE(is_refused(farandole::GroupedAllreduceInPlaceAsync(job, {sparse}).Wait()));
+  REQUIRE(is_refused(farandole::BroadcastInPlaceAsync(job, sparse, 0).Wait()));
+  REQUIRE(is_refused(farandole::AllgatherAsync(job, sparse).Wait().status()));
+  REQUIRE(is_refused(farandole::GatherAsync(job, sparse, 0).Wait().status()));
+  REQUIRE(is_refused(farandole::ScatterAsync(job, sparse, 0).Wait().status()));
+  REQUIRE(is_refused(farandole::AlltoallAsync(job, sparse).Wait().status()));
+  REQUIRE(is_refused(farandole::ReducescatterAsync(job, sparse).Wait().status()));
+  REQUIRE(is_refused(farandole::ReducescatterAsync(job, at::ones({})).Wait().status()));
+  REQUIRE(is_refused(farandole::AllgatherAsync(job, at::ones({2}, at::kComplexFloat)).Wait().status()));
+}
+
+void CheckRefusedTensors(Job& job) {
   REQUIRE(farandole::AllreduceInPlace(job, at::ones({2, 3}).t()).code() == StatusCode::kInvalidArgument);
   REQUIRE(farandole::AllreduceInPlace(job, at::Tensor()).code() == StatusCode::kInvalidArgument);
   REQUIRE(farandole::AllreduceInPlace(job, at::ones({2}, at::kComplexFloat)).code() == StatusCode::kInvalidArgument);
@@ -179,6 +265,17 @@ void CheckGradientsOfOneMemory(Job& job) {
   }
 }
 
+// The code of docs/cpp.md, which test_frameworks.py has put there.
+void CheckPage(Job& job) {
+  torch::nn::Linear model(2, 1);
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.5));
+  const at::Tensor loss = model->forward(at::full({1, 2}, job.rank(), at::kFloat)).sum();
+#include "page.inc"
+  REQUIRE(at::allclose(model->weight.grad(), at::full({1, 2}, (job.size() - 1) / 2.0)));
+  const at::Tensor same = ExitOnError(farandole::Allgather(job, model->weight.detach()));
+  REQUIRE(same.eq(same.slice(0, 0, 1)).all().item<bool>());
+}
+
 // Rank 0 has no batch in the first pass over the data, so that it agrees only after the join.
 void CheckJoin(Job& job) {
   at::Tensor own = at::ones({3}).requires_grad_();
@@ -201,11 +298,17 @@ void CheckJoin(Job& job) {
 int main() {
   torch::set_num_threads(1);
   Job job = ExitOnError(farandole::Init());
-  CheckOperations(job);
+  for (const at::ScalarType type : kTypes) {
+    CheckOperations(job, type);
+    CheckFutures(job, type);
+  }
+  CheckFuturesThatEndEarly(job);
+  CheckRefusedTensors(job);
   CheckOddTensors(job);
   CheckFrozenParameters(job);
   CheckGradients(job);
   CheckGradientsOfOneMemory(job);
+  CheckPage(job);
   CheckJoin(job);
   ExitOnError(job.Shutdown());
   std::printf("all holds\n");

@@ -16,6 +16,7 @@ SETUPS = (
     harness.Setup(2, hosts=2, transport="tcp"),
     harness.Setup(3, hosts=1, transport="tcp"),
     harness.Setup(3, hosts=2),
+    harness.Setup(4, hosts=2),
     harness.Setup(4, hosts=2, transport="gloo"),
 )
 

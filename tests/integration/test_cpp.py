@@ -85,6 +85,19 @@ def test_elastic_job_outlives_killed_workers_and_takes_newcomers(
     finish(job, tmp_path, 3, 1, 2, 3)
 
 
+def test_elastic_job_over_hosts_outlives_a_killed_worker(start: Start, serve: Serve, tmp_path: pathlib.Path) -> None:
+    # The first host has the workers 0 and 1, the second one 2 and 3: state and steps cross the network.
+    places = [("env", f"FARANDOLE_HOST_ID={index // 2}") for index in range(4)]
+    job = CppElasticJob(start, serve(**PATIENT), "elastic_stepping", tmp_path, sizes=(1, 3, 4), prefixes=places)
+    job.expect_steps(3, 0, 1, 2)
+    os.kill(job.workers[0].pid, signal.SIGKILL)
+    job.expect_steps(2, 1, 2)
+    job.add()
+    job.expect_steps(3, 1, 2, 3)
+    assert "epoch of 3 as rank 2 from step 0" not in job.workers[3].output, "a newcomer gets the state"
+    finish(job, tmp_path, 3, 1, 2, 3)
+
+
 def test_terminated_worker_leaves_in_order(start: Start, serve: Serve, tmp_path: pathlib.Path) -> None:
     job = CppElasticJob(start, serve(**PATIENT), "elastic_stepping", tmp_path, sizes=(1, 3, 3))
     job.expect_steps(3, 0, 1, 2)

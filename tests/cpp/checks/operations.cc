@@ -1,6 +1,7 @@
 // Every operation with every element type, in all its forms. The numbers are exact in each type.
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,6 +80,75 @@ CHECK_OF_ALL_RANKS(AllreduceOfBoolIsOrAndAnd) {
   REQUIRE_OK(job.Allreduce(mine, found, Call("bool").With(ReduceOp::kProduct)));
   REQUIRE(found[0] == (job.size() == 1) && !found[1]);
   REQUIRE_ERROR(job.Allreduce(mine, found, Call("bool")), StatusCode::kInvalidArgument, "bool");
+}
+
+// Elements of bool in memory of their own: those of std::vector<bool> are bits.
+class Bools {
+ public:
+  Bools(int64_t count, bool value) : elements_(std::make_unique<bool[]>(static_cast<size_t>(count))), count_(count) {
+    std::fill_n(elements_.get(), count, value);
+  }
+  MutableTensor tensor(const Shape& shape) const { return MutableTensor(elements_.get(), shape); }
+  bool AreAll(bool value) const {
+    return std::all_of(elements_.get(), elements_.get() + count_, [value](bool element) { return element == value; });
+  }
+
+ private:
+  std::unique_ptr<bool[]> elements_;
+  int64_t count_;
+};
+
+// Whether rank r has given counts[r] rows of two bools, which are true where r is odd.
+void RequireOfOddRanks(const Gathered& gathered, const std::vector<int64_t>& counts) {
+  REQUIRE(gathered.dtype() == DType::kBool && gathered.rows() == counts);
+  const std::vector<bool> found = *gathered.ToVector<bool>();
+  size_t at = 0;
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    for (int64_t i = 0; i < 2 * counts[rank]; ++i) REQUIRE_EQ(found[at++], rank % 2 == 1);
+  }
+  REQUIRE_EQ(at, found.size());
+}
+
+void RequireOfOddRanks(const StatusOr<Gathered>& gathered, const std::vector<int64_t>& counts) {
+  REQUIRE_OK(gathered.status());
+  RequireOfOddRanks(*gathered, counts);
+}
+
+CHECK_OF_ALL_RANKS(BoolsAreMovedByEveryOperation) {
+  const int64_t size = job.size();
+  const int last = job.size() - 1;
+  const bool is_odd = job.rank() % 2 == 1;
+  const Bools mine(2 * size, is_odd);
+  const ConstTensor one = AsConst(mine.tensor({1, 2}));
+  const ConstTensor all = AsConst(mine.tensor({size, 2}));
+  const std::vector<int64_t> one_each(static_cast<size_t>(size), 1);
+  const std::vector<int64_t> none(static_cast<size_t>(size), 0);
+  RequireOfOddRanks(job.Allgather(one, "bools"), one_each);
+  RequireOfOddRanks(job.Alltoall(all, {}, "bools"), one_each);
+  RequireOfOddRanks(job.Gather(one, last, "bools"), job.rank() == last ? one_each : none);
+  const StatusOr<std::vector<Gathered>> grouped = job.GroupedAllgather({one, one}, "bools");
+  REQUIRE_OK(grouped.status());
+  for (const Gathered& each : *grouped) RequireOfOddRanks(each, one_each);
+  const StatusOr<Gathered> part = job.Scatter(all, last, "bools");
+  REQUIRE_OK(part.status());
+  REQUIRE(*part->ToVector<bool>() == std::vector<bool>(2, last % 2 == 1));
+  const Bools cast(2, is_odd);
+  REQUIRE_OK(job.BroadcastInPlace(cast.tensor({2}), last, "bools"));
+  REQUIRE(cast.AreAll(last % 2 == 1));
+  // Only the last rank has true ones.
+  const Bools given(2 * size, job.rank() == last);
+  const Bools share(2, false);
+  const Call any = Call("any").With(ReduceOp::kSum);
+  const Call every = Call("every").With(ReduceOp::kProduct);
+  REQUIRE_OK(job.Reducescatter(AsConst(given.tensor({size, 2})), share.tensor({1, 2}), any));
+  REQUIRE(share.AreAll(true));
+  REQUIRE_OK(job.Reducescatter(AsConst(given.tensor({size, 2})), share.tensor({1, 2}), every));
+  REQUIRE(share.AreAll(size == 1));
+  REQUIRE_ERROR(job.Reducescatter(AsConst(given.tensor({size, 2})), share.tensor({1, 2}), "average"),
+                StatusCode::kInvalidArgument, "bool");
+  const Bools together(2, job.rank() == last);
+  REQUIRE_OK(job.GroupedAllreduceInPlace({together.tensor({2}), cast.tensor({2})}, any));
+  REQUIRE(together.AreAll(true) && cast.AreAll(last % 2 == 1));
 }
 
 CHECK_OF_ALL_RANKS(EveryFormOfAllreduceGivesTheSame) {

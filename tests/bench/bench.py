@@ -85,7 +85,8 @@ def measure(suite: Suite) -> report.Results:
             for rate, times in results.hosts.items():
                 _say(start, f"two hosts, {rate}: {_show(times)}")
     results.facts.extend(machine.describe(load))
-    for size, count in (("4 B", 1), ("1 MiB", 1 << 18)):
+    large = [("64 MiB", 1 << 24)] if suite is FULL else []
+    for size, count in (("4 B", 1), ("1 MiB", 1 << 18), *large):
         ranks = f"An allreduce of {size} with 2 ranks"
         results.facts.append(f"{ranks} by the C++ SDK and by the C interface: {groups.cpp_overhead(count)}")
         results.facts.append(f"{ranks} by the Go SDK and by the C interface: {groups.go_overhead(count)}")

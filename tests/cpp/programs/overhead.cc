@@ -12,7 +12,9 @@
 
 namespace {
 
-constexpr int kBlocks = 200;
+// In blocks of these sizes each side takes some milliseconds; of the largest tensors, some tens.
+int BlocksOf(long count) { return count > 1 << 20 ? 40 : 200; }
+int CallsOf(long count) { return static_cast<int>(std::max(count > 1 << 20 ? 2L : 10L, 2000 / (1 + count / 256))); }
 
 template <typename Step>
 double NanosecondsOf(int calls, const Step& step) {
@@ -35,8 +37,7 @@ int main(int words, char** given) {
     std::fprintf(stderr, "COUNT is '%s'; it must be a number from 1 on\n", given[1]);
     return 1;
   }
-  // Blocks of all sizes take some milliseconds.
-  const int calls = static_cast<int>(std::max(10L, 2000 / (1 + count / 256)));
+  const int calls = CallsOf(count);
   farandole::Job job = ExitOnError(farandole::Init());
   const farandole::Functions& functions = job.functions();
   std::vector<float> value(static_cast<size_t>(count), 1);
@@ -52,7 +53,7 @@ int main(int words, char** given) {
   };
   std::vector<double> c;
   std::vector<double> cpp;
-  for (int block = 0; block < kBlocks; ++block) {
+  for (int block = 0; block < BlocksOf(count); ++block) {
     ExitOnError(job.Barrier());
     if (block % 2 == 0) c.push_back(NanosecondsOf(calls, by_c));
     cpp.push_back(NanosecondsOf(calls, by_cpp));

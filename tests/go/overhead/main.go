@@ -41,21 +41,25 @@ import (
 	"farandole.dev/go/farandole"
 )
 
-const blocks = 200
+// plan gives the number of blocks, and of the calls in one. Each side of a block takes some milliseconds; of the largest
+// tensors, some tens.
+func plan(count int) (blocks, calls int) {
+	if count > 1<<20 {
+		return 40, 2
+	}
+	return 200, max(10, 2000/(1+count/256))
+}
 
-// callsOf gives the calls of one block: blocks of all sizes take some milliseconds.
-func callsOf(count int) int { return max(10, 2000/(1+count/256)) }
-
-func byC(path *C.char, value []float32) error {
-	code := C.block(path, C.int(callsOf(len(value))), (*C.float)(&value[0]), C.int64_t(len(value)))
+func byC(path *C.char, calls int, value []float32) error {
+	code := C.block(path, C.int(calls), (*C.float)(&value[0]), C.int64_t(len(value)))
 	if code != C.FARANDOLE_OK {
 		return fmt.Errorf("a block by C ended with code %d", code)
 	}
 	return nil
 }
 
-func byGo(ctx context.Context, job *farandole.Job, value []float32) error {
-	for range callsOf(len(value)) {
+func byGo(ctx context.Context, job *farandole.Job, calls int, value []float32) error {
+	for range calls {
 		if err := farandole.AllreduceInPlace(ctx, job, value, farandole.Name("value"), farandole.Reduce(farandole.Max)); err != nil {
 			return err
 		}
@@ -89,7 +93,11 @@ func measure(ctx context.Context, job *farandole.Job) error {
 	if err != nil {
 		return err
 	}
-	contenders := []func() error{func() error { return byC(path, value) }, func() error { return byGo(ctx, job, value) }}
+	blocks, calls := plan(len(value))
+	contenders := []func() error{
+		func() error { return byC(path, calls, value) },
+		func() error { return byGo(ctx, job, calls, value) },
+	}
 	var times [2][]float64
 	for block := range blocks {
 		if err := farandole.Barrier(ctx, job); err != nil {
@@ -98,7 +106,7 @@ func measure(ctx context.Context, job *farandole.Job) error {
 		// Each goes first in half of the blocks.
 		for turn := range contenders {
 			contender := (block + turn) % len(contenders)
-			taken, err := nanoseconds(callsOf(len(value)), contenders[contender])
+			taken, err := nanoseconds(calls, contenders[contender])
 			if err != nil {
 				return err
 			}

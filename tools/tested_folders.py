@@ -9,6 +9,20 @@ OWN_PARTS = {
     "tests/go": "go",
 }
 
+# The examples that are one file, by their tests.
+EXAMPLES = {
+    "tests/tensorflow": ["examples/tensorflow_fashion_mnist.py"],
+    "tests/keras": ["examples/keras_fashion_mnist.py", "examples/elastic_keras_fashion_mnist.py"],
+    "tests/mxnet": ["examples/mxnet_fashion_mnist.py"],
+    "tests/python/test_examples.py": [
+        "examples/elastic_fashion_mnist.py",
+        "examples/fashion_mnist.py",
+        "examples/fashion_mnist_data.py",
+        "examples/numpy_allreduce.py",
+        "examples/torch_mlp_objects.py",
+    ],
+}
+
 # The runners of tests in folders that hold no Bazel package.
 PYTEST_FOLDERS = {
     "tests/tidy": "tests/tidy",
@@ -21,9 +35,12 @@ PYTEST_FOLDERS = {
     ),
     **dict.fromkeys(("tests/jax", "sdk/jax", "sdk/python/farandole/jax", "examples/jax"), "tests/jax"),
     **dict.fromkeys(("tests/mxnet", "sdk/mxnet", "sdk/python/farandole/mxnet"), "tests/mxnet"),
+    **{example: tests for tests, examples in EXAMPLES.items() for example in examples},
     "tests/go": "tests/go",
     "sdk/go": "tests/go",
     "examples/go": "tests/go",
+    "examples/mixed": "tests/go",
+    "examples/cpp": "tests/cpp",
     "tests/wheel": "tests/wheel",
     "sdk/python": "tests/python",
     "sdk/cpp": "tests/cpp",

@@ -101,3 +101,10 @@ def test_a_report_that_was_cut_off_fails_its_part(
     assert result.count.passed == 0
     assert len(result.count.failures) == 1
     assert result.count.failures[0].startswith("its report cannot be read: ")
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("[a-z]*")), ids=lambda path: path.name)
+def test_each_example_has_tests_of_its_own(runner: ModuleType, example: pathlib.Path) -> None:
+    parts = runner.parts_of([str(example.relative_to(ROOT))])
+
+    assert {part.name for part in parts} > {"tidy"}

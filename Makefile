@@ -106,7 +106,7 @@ test: install tensorflow jax mxnet go browser aarch64 wheel-tools docs-tools
 docs: docs-tools
 	@tools/docs
 
-soak: install tensorflow jax mxnet browser aarch64 soak-packages wheel-tools
+soak: install tensorflow jax mxnet go browser aarch64 soak-packages wheel-tools
 	@tools/test --soak
 
 # One simulation, told line by line, or one play of chaos; its seed is what a failed test has printed.

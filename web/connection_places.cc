@@ -10,14 +10,14 @@ namespace farandole {
 ConnectionPlaces::Id ConnectionPlaces::Add(const std::string& address) {
   const Id id = ++last_;
   connections_[id] = Connection{ClientNetwork(address), {}, false, true, id};
-  Count(connections_[id], /*is_there=*/true);
+  Count(id, connections_[id], /*is_there=*/true);
   return id;
 }
 
 void ConnectionPlaces::Remove(Id id) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  Count(found->second, /*is_there=*/false);
+  Count(id, found->second, /*is_there=*/false);
   connections_.erase(found);
 }
 
@@ -41,32 +41,34 @@ template <typename Change>
 void ConnectionPlaces::Update(Id id, const Change& change) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
-  Count(found->second, /*is_there=*/false);
+  Count(id, found->second, /*is_there=*/false);
   change(&found->second);
-  Count(found->second, /*is_there=*/true);
+  Count(id, found->second, /*is_there=*/true);
 }
 
-void ConnectionPlaces::Count(const Connection& connection, bool is_there) {
-  if (connection.is_known || !connection.is_awaited) return;
-  size_t& of_address = strangers_of_address_[connection.address];
-  of_address += is_there ? 1 : -1;
+void ConnectionPlaces::Count(Id id, const Connection& connection, bool is_there) {
+  if (!connection.is_awaited) return;
+  const std::pair<uint64_t, Id> place(connection.turn, id);
+  if (connection.is_known) {
+    is_there ? void(known_.insert(place)) : void(known_.erase(place));
+    return;
+  }
+  Line& line = strangers_of_address_[connection.address];
+  const auto crowd = [&] { return Crowd(-static_cast<int64_t>(line.size()), line.begin()->first, connection.address); };
+  if (!line.empty()) crowds_.erase(crowd());
+  is_there ? void(line.insert(place)) : void(line.erase(place));
   strangers_ += is_there ? 1 : -1;
-  if (of_address == 0) strangers_of_address_.erase(connection.address);
+  if (line.empty()) {
+    strangers_of_address_.erase(connection.address);
+  } else {
+    crowds_.insert(crowd());
+  }
 }
 
 ConnectionPlaces::Id ConnectionPlaces::Weakest() const {
-  Id weakest = 0;
-  // The least goes first: strangers before others, then addresses by how many they have, then the longest wait.
-  std::tuple<bool, size_t, uint64_t> least;
-  for (const auto& [id, one] : connections_) {
-    if (!one.is_awaited) continue;
-    const size_t fewer = one.is_known ? 0 : connections_.size() - strangers_of_address_.at(one.address);
-    const std::tuple<bool, size_t, uint64_t> worth(one.is_known, fewer, one.turn);
-    if (weakest != 0 && worth >= least) continue;
-    weakest = id;
-    least = worth;
-  }
-  return weakest == 0 ? NewestOfGreatestOwner() : weakest;
+  // Strangers go before others, those of the address that has most of them first, and then the one that waits longest.
+  if (!crowds_.empty()) return strangers_of_address_.at(std::get<2>(*crowds_.begin())).begin()->second;
+  return known_.empty() ? NewestOfGreatestOwner() : known_.begin()->second;
 }
 
 ConnectionPlaces::Id ConnectionPlaces::NewestOfGreatestOwner() const {

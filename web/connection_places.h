@@ -4,7 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 
 namespace farandole {
 
@@ -46,12 +49,20 @@ class ConnectionPlaces {
   // Changes what is known of a connection, if it is there.
   template <typename Change>
   void Update(Id id, const Change& change);
-  void Count(const Connection& connection, bool is_there);
+  // Those that are awaited, by when they were awaited last.
+  using Line = std::set<std::pair<uint64_t, Id>>;
+  // How many strangers an address has, the more the less; when the first of them was awaited last; the address.
+  using Crowd = std::tuple<int64_t, uint64_t, std::string>;
+
+  void Count(Id id, const Connection& connection, bool is_there);
   Id NewestOfGreatestOwner() const;
 
   std::map<Id, Connection> connections_;
   size_t strangers_ = 0;
-  std::map<std::string, size_t> strangers_of_address_;
+  // In order, since strangers have the weakest looked for as often as they connect.
+  std::map<std::string, Line> strangers_of_address_;
+  std::set<Crowd> crowds_;
+  Line known_;
   uint64_t last_ = 0;
 };
 

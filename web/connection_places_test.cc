@@ -1,5 +1,11 @@
 #include "web/connection_places.h"
 
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -65,6 +71,65 @@ TEST(ConnectionPlacesTest, AStrangerIsWhoIsAwaitedWithoutAToken) {
   places.Remove(other);
   places.Remove(one);
   EXPECT_EQ(places.strangers(), 0u);
+}
+
+// The rule, by a look at all connections.
+class PlainPlaces {
+ public:
+  struct One {
+    std::string address;
+    bool is_known = false;
+    bool is_awaited = true;
+    uint64_t turn = 0;
+  };
+
+  ConnectionPlaces::Id Weakest() const {
+    std::map<std::string, int64_t> crowds;
+    for (const auto& [id, one] : all) crowds[one.address] += one.is_awaited && !one.is_known ? 1 : 0;
+    ConnectionPlaces::Id weakest = 0;
+    std::tuple<bool, int64_t, uint64_t> least;
+    for (const auto& [id, one] : all) {
+      const std::tuple<bool, int64_t, uint64_t> worth(one.is_known, one.is_known ? 0 : -crowds[one.address], one.turn);
+      if (!one.is_awaited || (weakest != 0 && worth >= least)) continue;
+      weakest = id;
+      least = worth;
+    }
+    return weakest;
+  }
+
+  std::map<ConnectionPlaces::Id, One> all;
+};
+
+TEST(ConnectionPlacesTest, TheWeakestIsFoundWhateverCameBefore) {
+  std::mt19937 random(7);
+  ConnectionPlaces places;
+  PlainPlaces plain;
+  uint64_t turn = 0;
+  for (int step = 0; step < 5000; ++step) {
+    if (plain.all.empty() || random() % 3 == 0) {
+      const std::string address = std::to_string(random() % 4);
+      plain.all[places.Add(address)] = {address, false, true, ++turn};
+    } else {
+      const auto found = std::next(plain.all.begin(), static_cast<int64_t>(random() % plain.all.size()));
+      const auto [id, one] = *found;
+      const unsigned change = random() % 3;
+      if (change == 0) {
+        places.Remove(id);
+        plain.all.erase(found);
+      } else if (change == 1) {
+        places.SetAnswering(id);
+        found->second.is_awaited = false;
+      } else {
+        const bool is_known = random() % 2 == 0;
+        places.SetAwaited(id, is_known);
+        found->second = {one.address, is_known, true, ++turn};
+      }
+    }
+    const ConnectionPlaces::Id weakest = plain.Weakest();
+    if (weakest != 0) {
+      ASSERT_EQ(places.Weakest(), weakest) << "after " << step << " steps";
+    }
+  }
 }
 
 TEST(ConnectionPlacesTest, WhereAllAreBeingAnsweredATenantWithMostOfThemGivesWay) {

@@ -108,13 +108,16 @@ absl::Status JobRegistry::Admit(const JobKey& key, uint32_t most_workers, bool i
   }
   if (absl::Status status = CheckKeptLocked(key); !status.ok()) return status;
   const Usage before = UsageOf(key);
-  Usages others = usages_;
-  others[key.tenant].jobs -= before.jobs;
-  others[key.tenant].workers -= before.workers;
-  if (absl::Status status = fits(others); !status.ok()) return status;
-  rooms_[key] = Room{most_workers, is_on_its_way};
+  // Not of a copy: this lock is everybody's, and there are many tenants.
+  Usage& own_usage = usages_[key.tenant];
+  own_usage.jobs -= before.jobs;
+  own_usage.workers -= before.workers;
+  const absl::Status status = fits(usages_);
+  own_usage.jobs += before.jobs;
+  own_usage.workers += before.workers;
+  if (status.ok()) rooms_[key] = Room{most_workers, is_on_its_way};
   Recount(key, before);
-  return absl::OkStatus();
+  return status;
 }
 
 absl::Status JobRegistry::CheckKeptLocked(const JobKey& key) const {

@@ -67,7 +67,7 @@ class JobRegistry {
   // Makes room for a job that a worker wants to join, or a launch claims: an active job has its room already, and
   // others get theirs where `fits` says OK of what all tenants have without this job. The room is held until an Update
   // says that the job is active, or not claimed any more. `is_on_its_way`: the claim is yet to come to the job, and no
-  // Update before it gives the room back.
+  // Update before it gives the room back. `fits` is called under the registry's lock.
   //   RESOURCE_EXHAUSTED  as many jobs of the tenant are kept as can be; or as `fits` says
   absl::Status Admit(const JobKey& key, uint32_t most_workers, bool is_on_its_way,
                      const std::function<absl::Status(const Usages&)>& fits);

@@ -235,6 +235,18 @@ TEST(JobRegistryTest, UsageIsThatOfTheOtherJobs) {
   EXPECT_TRUE(registry.ReadUsages().empty());
 }
 
+TEST(JobRegistryTest, ARefusalTakesNoLongerWhereThereAreManyTenants) {
+  JobRegistry registry;
+  for (int i = 0; i < 30'000; ++i) {
+    const std::string tenant = absl::StrCat("a tenant with a long name ", i);
+    registry.Update({tenant, "runs"}, Job(tenant, "runs", v1::JOB_STATE_RUNNING, 1));
+  }
+  const absl::Time begun = absl::Now();
+  for (int i = 0; i < 2'000; ++i) EXPECT_FALSE(registry.Admit({"a", "next"}, 3, false, IsFull).ok());
+  EXPECT_LT(absl::Now() - begun, absl::Seconds(1)) << "with a copy of all usages it would be several";
+  EXPECT_EQ(registry.ReadUsages("a").size(), 0u) << "nothing is left of them";
+}
+
 TEST(JobRegistryTest, ALaunchInTheQueueIsShownInThePlaceOfItsJob) {
   JobRegistry registry;
   registry.Update({"a", "ran"}, Job("a", "ran", v1::JOB_STATE_FINISHED, 1));

@@ -470,5 +470,24 @@ TEST_F(TokenRegistrarTest, ATokenIsRotatedWithSoManyOthersOnly) {
   EXPECT_TRUE(Rotate(rotators[31], victim, "again").ok());
 }
 
+TEST_F(TokenRegistrarTest, NoRoomIsMadeByATokenOfAnotherTenantWhoseTokensAreBeingChanged) {
+  const auto rotator = Create(Root(), v1::ROOT, "rotator", "default");
+  const std::string victim = Create(Root(), v1::VIEWER, "victim")->about().id();
+  ASSERT_TRUE(Rotate(*tenants_.Authenticate(rotator->token()), victim, "r", 3600).ok());
+  for (size_t i = 2; i < kMaxTokens; ++i) ASSERT_TRUE(Create(Root(), v1::VIEWER, absl::StrCat("k", i), "default").ok());
+  ASSERT_EQ(Revoke(Root(), rotator->about().id(), "e", /*and_made_with_it=*/true)->ended(), 2u);
+  std::promise<void> go_on, changed;
+  ledger_->Commit({}, [&](const absl::Status&) { go_on.get_future().wait(); });
+  v1::CreateTokenRequest request;
+  request.set_role(v1::VIEWER);
+  request.set_tenant("team");
+  request.set_idempotency_key("change");
+  registrar_.Create(Root(), request, [&](const auto&) { changed.set_value(); });
+  EXPECT_THAT(Create(Root(), v1::VIEWER, "n", "default").status().message(), HasSubstr("tokens of tenant team are"));
+  go_on.set_value();
+  changed.get_future().wait();
+  EXPECT_TRUE(Create(Root(), v1::VIEWER, "n", "default").ok());
+}
+
 }  // namespace
 }  // namespace farandole

@@ -216,7 +216,13 @@ void TokenRegistrar::Create(const Access& caller, const v1::CreateTokenRequest& 
   }
   Change change;
   change.tokens.push_back(made.record);
-  if (kept >= most) MakeRoom(room, now, &change);
+  if (kept >= most) status = MakeRoom(tenant, room, now, &change);
+  if (!status.ok()) {
+    for (const std::string& other : change.others) Release(other);
+    Release(tenant);
+    ledger_->Abandon(call);
+    return done(status);
+  }
   Carry(call, tenant, std::move(change), "",
         [response, text = std::move(made.text), done = std::move(done)](const absl::Status& carried) mutable {
           if (!carried.ok()) return done(carried);
@@ -225,18 +231,28 @@ void TokenRegistrar::Create(const Access& caller, const v1::CreateTokenRequest& 
         });
 }
 
-void TokenRegistrar::MakeRoom(const TokenTable::Room& room, absl::Time now, Change* change) const {
+absl::Status TokenRegistrar::MakeRoom(const std::string& tenant, const TokenTable::Room& room, absl::Time now,
+                                      Change* change) {
   size_t bytes = 0;
   for (const std::string& id : room.ended) {
     // The tenant has one too many until the next ones are made.
-    if (change->tokens.size() > kMostEndedAtOnce || bytes > kMostEndedBytes) return;
+    if (change->tokens.size() > kMostEndedAtOnce || bytes > kMostEndedBytes) return absl::OkStatus();
     std::optional<v1::TokenRecord> ended = tenants_->tokens().Find(id);
+    // Another tenant's may be changed, or forgotten, meanwhile.
+    if (ended.has_value() && ended->about().tenant() != tenant && change->others.count(ended->about().tenant()) == 0) {
+      const std::string other = ended->about().tenant();
+      if (absl::Status status = Reserve(other); !status.ok()) return status;
+      change->others.insert(other);
+      ended = tenants_->tokens().Find(id);
+    }
+    if (!ended.has_value()) continue;
     ended->mutable_about()->set_revoked_unix_ms(absl::ToUnixMillis(now));
     DropForgotten(tenants_->tokens(), &*ended);
     bytes += ended->ByteSizeLong();
     change->tokens.push_back(*std::move(ended));
   }
   change->forgotten = room.forgotten;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::TokenRecord> TokenRegistrar::FindFor(const Access& caller, const std::string& id) const {
@@ -411,6 +427,7 @@ void TokenRegistrar::Carry(const AdminCall& call, const std::string& tenant, Cha
           for (const v1::TokenRecord& token : change.tokens) tenants_->tokens().Put(token);
           if (!change.forgotten.empty()) tenants_->tokens().Erase(change.forgotten);
         }
+        for (const std::string& other : change.others) Release(other);
         Release(tenant);
         done(status);
       },

@@ -2,6 +2,7 @@
 #define FARANDOLE_SERVER_ADMIN_TOKEN_REGISTRAR_H_
 
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,14 +56,17 @@ class TokenRegistrar {
     StoreBatch batch;
     std::vector<v1::TokenRecord> tokens;
     std::string forgotten;
+    // Further tenants of which tokens change; they are reserved until it is carried out.
+    std::set<std::string> others;
   };
 
   absl::Status CheckCreate(const Access& caller, const std::string& tenant,
                            const v1::CreateTokenRequest& request) const;
   // The start token's new text is written before the store has it: a start that finds it makes it good.
   absl::Status KeepIfStart(const v1::TokenRecord& record, const std::string& text) const;
-  // Has the change forget a token for a new one, once those that have ended by way of it say so in their own rows.
-  void MakeRoom(const TokenTable::Room& room, absl::Time now, Change* change) const;
+  // Has the change forget a token of the tenant for a new one, once those that have ended by way of it say so in their
+  // own rows. UNAVAILABLE: tokens of another tenant, which has one of these, are being changed.
+  absl::Status MakeRoom(const std::string& tenant, const TokenTable::Room& room, absl::Time now, Change* change);
   // Puts a new start token in the place of the present one, where that is `revoked` or one of the `others` that end.
   absl::Status ReplaceStart(const Access& caller, const AdminCall& call, const v1::TokenRecord& revoked,
                             const std::vector<std::string>& others, Change* change) const;

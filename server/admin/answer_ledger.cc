@@ -39,13 +39,16 @@ absl::StatusOr<std::unique_ptr<AnswerLedger>> AnswerLedger::Load(Store* store) {
   for (const StoreRow& row : *rows) {
     const std::vector<std::string> parts = absl::StrSplit(row.key, '/');
     Entry entry;
-    entry.is_finished = true;
     if (parts.size() != 3 || !entry.record.ParseFromString(row.value)) {
       return absl::DataLossError(absl::StrCat("store: row ", row.key, " is not an AnswerRecord"));
     }
     ledger->last_began_unix_ms_ = std::max(ledger->last_began_unix_ms_, entry.record.at_unix_ms());
-    ledger->response_bytes_[parts[1]] += entry.record.response().size();
-    ledger->entries_[{parts[1], absl::HexStringToBytes(parts[2])}] = std::move(entry);
+    OfTenant& of_tenant = ledger->tenants_[parts[1]];
+    of_tenant.response_bytes += entry.record.response().size();
+    ++of_tenant.calls;
+    const Key key{parts[1], absl::HexStringToBytes(parts[2])};
+    ledger->entries_[key] = std::move(entry);
+    ledger->SetFinished(key);
   }
   return ledger;
 }
@@ -62,6 +65,7 @@ absl::StatusOr<bool> AnswerLedger::Begin(const AdminCall& call) {
   const auto [found, is_new] = entries_.try_emplace(Key{call.tenant, call.idempotency_key});
   v1::AnswerRecord& record = found->second.record;
   if (is_new) {
+    ++tenants_[call.tenant].calls;
     record.set_call(call.call);
     record.set_request_sha256(call.request_sha256);
     last_began_unix_ms_ = std::max(last_began_unix_ms_ + 1, absl::ToUnixMillis(absl::Now()));
@@ -98,19 +102,19 @@ void AnswerLedger::Finish(const AdminCall& call, StoreBatch changes, std::functi
   {
     absl::MutexLock lock(&mutex_);
     entries_[key].record.set_response(response);
-    response_bytes_[call.tenant] += response.size();
+    tenants_[call.tenant].response_bytes += response.size();
     changes.puts.push_back({RowKey(key), entries_[key].record.SerializeAsString()});
-    const Key* oldest = nullptr;
-    for (int i = 0; i < kMostForgottenAtOnce && (oldest = OldestToForget(call.tenant)) != nullptr; ++i) {
+    std::optional<Key> oldest;
+    for (int i = 0; i < kMostForgottenAtOnce && (oldest = OldestToForget(call.tenant)).has_value(); ++i) {
       changes.deletes.push_back(RowKey(*oldest));
-      EraseLocked(Key(*oldest));
+      EraseLocked(*oldest);
     }
   }
   Commit(std::move(changes), [this, key, done = std::move(done)](absl::Status status) {
     {
       absl::MutexLock lock(&mutex_);
       if (status.ok()) {
-        entries_[key].is_finished = true;
+        SetFinished(key);
       } else {
         EraseLocked(key);
       }
@@ -124,12 +128,20 @@ void AnswerLedger::Abandon(const AdminCall& call) {
   EraseLocked({call.tenant, call.idempotency_key});
 }
 
+void AnswerLedger::SetFinished(const Key& key) {
+  Entry& entry = entries_[key];
+  entry.is_finished = true;
+  tenants_[key.first].finished.insert({entry.record.at_unix_ms(), key.second});
+}
+
 void AnswerLedger::EraseLocked(const Key& key) {
   const auto entry = entries_.find(key);
   if (entry == entries_.end()) return;
-  const auto bytes = response_bytes_.find(key.first);
-  if (bytes != response_bytes_.end() && (bytes->second -= entry->second.record.response().size()) == 0)
-    response_bytes_.erase(bytes);
+  const v1::AnswerRecord& record = entry->second.record;
+  const auto tenant = tenants_.find(key.first);
+  tenant->second.response_bytes -= record.response().size();
+  tenant->second.finished.erase({record.at_unix_ms(), key.second});
+  if (--tenant->second.calls == 0) tenants_.erase(tenant);
   entries_.erase(entry);
 }
 
@@ -139,8 +151,11 @@ size_t AnswerLedger::ForgetBefore(absl::Time then, size_t most) {
   StoreBatch batch;
   {
     absl::MutexLock lock(&mutex_);
-    for (auto entry = entries_.begin(); entry != entries_.end() && old.size() < most; ++entry) {
-      if (entry->second.is_finished && entry->second.record.at_unix_ms() < before) old.push_back(entry->first);
+    for (const auto& [tenant, of_tenant] : tenants_) {
+      for (const auto& [at, key] : of_tenant.finished) {
+        if (at >= before || old.size() >= most) break;
+        old.push_back({tenant, key});
+      }
     }
   }
   if (old.empty()) return 0;
@@ -195,22 +210,12 @@ std::string AnswerLedger::RowKey(const Key& key) {
   return absl::StrCat(kPrefix, key.first, "/", absl::BytesToHexString(key.second));
 }
 
-const AnswerLedger::Key* AnswerLedger::OldestToForget(const std::string& tenant) const {
-  const auto bytes = response_bytes_.find(tenant);
-  const bool is_long = bytes != response_bytes_.end() && bytes->second > kMaxAnswerBytesKept;
-  if (entries_.size() <= kMaxAnswersKept && !is_long) return nullptr;
-  const Key* oldest = nullptr;
-  int64_t oldest_unix_ms = 0;
-  size_t count = 0;
-  for (auto entry = entries_.lower_bound(Key{tenant, ""}); entry != entries_.end() && entry->first.first == tenant;
-       ++entry) {
-    ++count;
-    const int64_t at = entry->second.record.at_unix_ms();
-    if (!entry->second.is_finished || (oldest != nullptr && at >= oldest_unix_ms)) continue;
-    oldest = &entry->first;
-    oldest_unix_ms = at;
-  }
-  return is_long || count > kMaxAnswersKept ? oldest : nullptr;
+std::optional<AnswerLedger::Key> AnswerLedger::OldestToForget(const std::string& tenant) const {
+  const auto found = tenants_.find(tenant);
+  if (found == tenants_.end() || found->second.finished.empty()) return std::nullopt;
+  const OfTenant& kept = found->second;
+  if (kept.response_bytes <= kMaxAnswerBytesKept && kept.calls <= kMaxAnswersKept) return std::nullopt;
+  return Key{tenant, kept.finished.begin()->second};
 }
 
 }  // namespace farandole

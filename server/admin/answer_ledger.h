@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -83,18 +85,26 @@ class AnswerLedger {
     bool is_finished = false;
   };
 
+  struct OfTenant {
+    // Of its responses, and of its calls, whether they are finished or not.
+    size_t response_bytes = 0;
+    size_t calls = 0;
+    // Those that are finished, by when they began, and their keys.
+    absl::btree_set<std::pair<int64_t, std::string>> finished;
+  };
+
   explicit AnswerLedger(Store* store) : store_(store) {}
   static std::string RowKey(const Key& key);
+  void SetFinished(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EraseLocked(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The tenant's oldest finished answer where it has more than are kept, in number or in bytes, else null.
-  const Key* OldestToForget(const std::string& tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The tenant's oldest finished answer where it has more than are kept, in number or in bytes.
+  std::optional<Key> OldestToForget(const std::string& tenant) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CommitAs(uint64_t revision, StoreBatch batch, std::function<void(absl::Status)> done);
 
   Store* const store_;
   mutable absl::Mutex mutex_;
   absl::btree_map<Key, Entry> entries_ ABSL_GUARDED_BY(mutex_);
-  // Bytes of each tenant's responses.
-  absl::btree_map<std::string, size_t> response_bytes_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_map<std::string, OfTenant> tenants_ ABSL_GUARDED_BY(mutex_);
   // When the latest of all calls began.
   int64_t last_began_unix_ms_ ABSL_GUARDED_BY(mutex_) = 0;
   // 0: to be acquired (anew, after a failed commit).

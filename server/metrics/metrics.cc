@@ -224,26 +224,26 @@ void Metrics::CountNegotiation(const JobKey& job) {
     AddJobRow(job)->Increment();
     return;
   }
-  found->second.released = false;
-  found->second.messages->Increment();
+  released_.erase(job);
+  found->second->Increment();
 }
 
 prometheus::Counter* Metrics::AddJobRow(const JobKey& job) {
   if (job_rows_.size() >= kMaxJobRows) {
-    auto free = job_rows_.begin();
-    while (free != job_rows_.end() && !free->second.released) ++free;
-    if (free == job_rows_.end()) return other_jobs_;
-    negotiation_->Remove(free->second.messages);
+    if (released_.empty()) return other_jobs_;
+    const auto free = job_rows_.find(*released_.begin());
+    negotiation_->Remove(free->second);
     job_rows_.erase(free);
+    released_.erase(released_.begin());
   }
   prometheus::Counter* counter = &negotiation_->Add({{"tenant", job.tenant}, {"job", job.job}});
-  job_rows_[job] = JobRow{counter, false};
+  job_rows_[job] = counter;
   return counter;
 }
 
 void Metrics::ReleaseJob(const JobKey& job) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (const auto found = job_rows_.find(job); found != job_rows_.end()) found->second.released = true;
+  if (job_rows_.contains(job)) released_.insert(job);
 }
 
 void Metrics::ShowJobs(const JobRegistry& registry) {

@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -113,11 +114,6 @@ class Metrics {
   static constexpr size_t kMaxMessageTypes = 128;
   using CountersByType = std::array<prometheus::Counter*, kMaxMessageTypes>;
 
-  struct JobRow {
-    prometheus::Counter* messages = nullptr;
-    bool released = false;
-  };
-
   // In the order of the table: how many, busy, memory used, memory.
   static constexpr size_t kGpuRows = 4;
   // Null: none.
@@ -171,7 +167,9 @@ class Metrics {
 
   // Not absl::Mutex: Debian's Abseil is not instrumented, and TSan would see races that are none.
   std::mutex mutex_;
-  absl::btree_map<JobKey, JobRow> job_rows_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_map<JobKey, prometheus::Counter*> job_rows_ ABSL_GUARDED_BY(mutex_);
+  // Those of jobs that have ended.
+  absl::btree_set<JobKey> released_ ABSL_GUARDED_BY(mutex_);
   std::set<std::pair<std::string, v1::JobState>> shown_ ABSL_GUARDED_BY(mutex_);
   prometheus::Counter* other_jobs_;
   std::map<JobKey, GpuRow> gpu_rows_ ABSL_GUARDED_BY(mutex_);

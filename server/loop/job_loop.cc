@@ -185,7 +185,7 @@ void JobLoop::Read(const JobKey& key, OwnedJob* owned, bool is_paid) {
 }
 
 void JobLoop::EndRead(const std::string& tenant) {
-  for (std::optional<JobKey> next; (next = reads_.End(tenant)).has_value();) {
+  for (std::optional<JobKey> next = reads_.End(tenant); next.has_value(); next = reads_.End(next->tenant)) {
     const auto found = jobs_.find(*next);
     if (found == jobs_.end() || !std::exchange(found->second->awaits_read, false)) continue;
     const absl::Status status = AdmitRead(*next, MayOweFor(*found->second));

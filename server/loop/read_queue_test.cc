@@ -23,5 +23,19 @@ TEST(ReadQueueTest, ATenantHasAFewReadingsAtATime) {
   EXPECT_EQ(queue.End("speech"), std::nullopt);
 }
 
+TEST(ReadQueueTest, AllTenantsTogetherHaveABoundAndTakeTurns) {
+  ReadQueue queue;
+  for (const char* tenant : {"a", "b"}) {
+    for (const char* job : {"1", "2"}) EXPECT_TRUE(queue.Begin({tenant, job}));
+    EXPECT_FALSE(queue.Begin({tenant, "3"}));
+  }
+  EXPECT_FALSE(queue.Begin({"quiet", "1"})) << "four are under way";
+  EXPECT_EQ(queue.End("b"), (JobKey{"b", "3"}));
+  EXPECT_EQ(queue.End("b"), (JobKey{"quiet", "1"}));
+  EXPECT_EQ(queue.End("a"), (JobKey{"a", "3"}));
+  for (const char* tenant : {"a", "a", "b", "quiet"}) EXPECT_EQ(queue.End(tenant), std::nullopt);
+  for (const char* job : {"1", "2"}) EXPECT_TRUE(queue.Begin({"quiet", job}));
+}
+
 }  // namespace
 }  // namespace farandole

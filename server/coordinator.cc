@@ -27,6 +27,7 @@
 #include "server/edge/call_router.h"
 #include "server/edge/grpc_server.h"
 #include "server/edge/job_views.h"
+#include "server/edge/libraries/library_log.h"
 #include "server/edge/live_events.h"
 #include "server/edge/monitor_service.h"
 #include "server/edge/output_router.h"
@@ -397,6 +398,7 @@ class Coordinator::Parts {
     metrics_.ShowMailboxDepth(loops_->mailbox_depth());
     metrics_.ShowStore(store_->Trouble().empty());
     metrics_.ShowBytes(bytes_);
+    metrics_.ShowHandshakes(FailedHandshakes());
     HttpReply reply;
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
     reply.may_compress = true;

@@ -1,8 +1,10 @@
 // The coordinator's certificate is replaced while it runs.
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -15,7 +17,10 @@
 #include "gtest/gtest.h"
 #include "server/coordinator_fixture.h"
 #include "server/testing/http_get.h"
+#include "server/testing/raw_client.h"
 #include "server/testing/test_client.h"
+#include "spdlog/sinks/base_sink.h"
+#include "spdlog/spdlog.h"
 
 namespace farandole {
 namespace {
@@ -117,6 +122,40 @@ TEST_F(TlsReloadTest, ABadPairKeepsTheOldCertificateAndIsCounted) {
   const Certificate second = Make();
   Write(second);
   EXPECT_TRUE(Await([&] { return CanList(ChannelFor(second)); }));
+}
+
+// Counts the lines of the log at level info and above.
+class LineCount : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  int lines() const { return lines_; }
+
+ private:
+  void sink_it_(const spdlog::details::log_msg&) override { ++lines_; }
+  void flush_() override {}
+
+  std::atomic<int> lines_{0};
+};
+
+TEST_F(TlsReloadTest, HandshakesThatFailFillNoLogAndAreCounted) {
+  constexpr int kStrangers = 100;
+  Write(Make());
+  const auto before = spdlog::default_logger();
+  const auto count = std::make_shared<LineCount>();  // shared by the logger and the test
+  Start();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", count));
+  for (int i = 0; i < kStrangers; ++i) {
+    RawClient stranger(coordinator_->address());
+    stranger.Greet();
+    EXPECT_TRUE(stranger.IsClosedWithin(absl::Seconds(kTestDeadlineSeconds)));
+  }
+  EXPECT_TRUE(Await([&] {
+    const std::string text = Metrics();
+    const std::string row = "\nfarandole_failed_handshakes_total ";
+    const size_t at = text.find(row);
+    return at != std::string::npos && std::atoi(text.c_str() + at + row.size()) >= kStrangers;
+  }));
+  spdlog::set_default_logger(before);
+  EXPECT_LT(count->lines(), 20) << "of " << kStrangers << " strangers";
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ void TenantLines::Tell(absl::Time now) {
       continue;
     }
     if (window.others > 0) {
-      write_(absl::StrCat("tenant ", it->first), absl::StrCat(window.others, " more lines about its ", about_, " in ",
-                                                              absl::FormatDuration(kWindow), " are left out"));
+      write_(it->first, absl::StrCat(window.others, " more lines about its ", about_, " in ",
+                                     absl::FormatDuration(kWindow), " are left out"));
     }
     it = windows_.erase(it);
   }

@@ -13,12 +13,13 @@
 namespace farandole {
 
 // A bound for lines of the coordinator's log: of a tenant so many in a window, as AuditLog has them of denials, and
-// then the number of the others. One thread at a time.
+// then the number of the others. It serves what else has lines that others cause, too, such as a library. One thread at
+// a time.
 class TenantLines {
  public:
   static constexpr absl::Duration kWindow = absl::Seconds(10);
-  // Writes a line of the log about what `name` says.
-  using Write = std::function<void(const std::string& name, const std::string& sentence)>;
+  // Writes a line of the log about this tenant.
+  using Write = std::function<void(const std::string& tenant, const std::string& sentence)>;
 
   // `about`: their subject, for people, as "launches".
   TenantLines(size_t most_in_window, std::string about, Write write)

@@ -27,12 +27,12 @@ TEST(TenantLinesTest, TheFirstOfAWindowAreWrittenAndTheOthersCounted) {
     EXPECT_THAT(written, ElementsAre());
     now += TenantLines::kWindow;
     lines.Tell(now);
-    EXPECT_THAT(written, ElementsAre("tenant greedy: 980 more lines about its launches in 10s are left out"));
+    EXPECT_THAT(written, ElementsAre("greedy: 980 more lines about its launches in 10s are left out"));
     EXPECT_EQ(lines.due(), absl::InfiniteFuture());
     for (int i = 0; i < 21; ++i) lines.Admit("greedy", now);
     written.clear();
   }
-  EXPECT_THAT(written, ElementsAre("tenant greedy: 1 more lines about its launches in 10s are left out"));
+  EXPECT_THAT(written, ElementsAre("greedy: 1 more lines about its launches in 10s are left out"));
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "grpc/support/log.h"
 #include "grpc/support/time.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -14,9 +13,9 @@
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
 #include "server/edge/denials/denial_interceptor.h"
+#include "server/edge/libraries/library_log.h"
 #include "server/edge/process_memory.h"
 #include "server/edge/token_check.h"
-#include "spdlog/spdlog.h"
 
 namespace farandole {
 namespace {
@@ -40,20 +39,11 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kMinPingIntervalMs = 1'000;
 constexpr unsigned kCertificateIntervalSeconds = 1;
 
-// gRPC's own log lines join ours; its errors are ours to describe, so they are warnings here.
-void ForwardLog(gpr_log_func_args* line) {
-  if (line->severity == GPR_LOG_SEVERITY_ERROR) {
-    spdlog::warn("gRPC: {}", line->message);
-  } else {
-    spdlog::debug("gRPC: {}", line->message);
-  }
-}
-
 // Global switches of the gRPC library.
 void PrepareLibrary() {
   static std::once_flag once;
   std::call_once(once, [] {
-    gpr_set_log_function(&ForwardLog);
+    TakeLibrariesLogs();
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/edge/libraries/library_log.h"
 #include "server/loop/job_rows.h"
 #include "server/registry/row_kinds.h"
 #include "server/store/store_wait.h"
@@ -39,6 +40,7 @@ Sweeper::~Sweeper() {
 void Sweeper::Run() {
   bool has_more = false;
   do {
+    TellLibrariesLogs();
     if (!has_more) MeasureTenants();
     has_more = DeleteOverdue();
     if (!has_more) ForgetDeleted();

@@ -20,8 +20,9 @@ namespace farandole {
 // Has jobs deleted that have been kept long enough, and forgets deleted ones, and answers to repeated calls, in time.
 // Measures what each tenant has in the store. If what ranks have measured is more than a quarter of a tenant's quota
 // there, jobs that have ended lose theirs, the oldest first. Gives memory that messages have left free back to the
-// system. Each job decides itself whether it may go: it may have begun anew. It works in small steps with rests between
-// them, so that running jobs do not wait for it. Owned by the coordinator.
+// system. Tells of libraries' lines that the log left out. Each job decides itself whether it may go: it may have begun
+// anew. It works in small steps with rests between them, so that running jobs do not wait for it. Owned by the
+// coordinator.
 class Sweeper {
  public:
   struct Rows {

@@ -27,8 +27,8 @@ JobLoop::JobLoop(JobLoopOptions options, JobLoopDependencies dependencies)
       dependencies_(dependencies),
       mailbox_(options_.mailbox_capacity),
       lines_(kMostLines, "jobs",
-             [](const std::string& name, const std::string& sentence) {
-               spdlog::default_logger_raw()->clone(name)->info(sentence);
+             [](const std::string& tenant, const std::string& sentence) {
+               spdlog::default_logger_raw()->clone(absl::StrCat("tenant ", tenant))->info(sentence);
              }),
       thread_([this] { Run(); }) {}
 

@@ -39,6 +39,7 @@ enum Row : size_t {
   kPacedMessages,
   kDeniedCalls,
   kRefusedConnections,
+  kFailedHandshakes,
   kSignedTokens,
   kClientCertificates,
   kClientAuthorities,
@@ -104,6 +105,7 @@ constexpr MetricRow kRows[] = {
      "Calls without a valid token or certificate, or without the right to what they ask."},
     {kCounter, "farandole_refused_connections_total", "",
      "Connections that were closed: without a token for too long, or beyond the number that may be."},
+    {kCounter, "farandole_failed_handshakes_total", "", "TLS handshakes on the port of gRPC that have failed."},
     {kCounter, "farandole_signed_tokens_total", "issuer, result",
      "Signed tokens that were examined: accepted, or why not; a token that was found good is not examined again."},
     {kCounter, "farandole_client_certificates_total", "result",
@@ -164,6 +166,7 @@ Metrics::Metrics(absl::string_view version, absl::Time started)
       mailbox_refusals_(&Counters(kMailboxRefusals).Add({})),
       denied_calls_(&Counters(kDeniedCalls).Add({})),
       refused_connections_(&Counters(kRefusedConnections).Add({})),
+      failed_handshakes_(&Counters(kFailedHandshakes).Add({})),
       signed_tokens_(&Counters(kSignedTokens)),
       client_certificates_(&Counters(kClientCertificates)),
       client_authorities_(&Counters(kClientAuthorities)),
@@ -336,6 +339,10 @@ void Metrics::ShowBytes(const ByteLedger& ledger) {
   });
 }
 
+void Metrics::ShowHandshakes(uint64_t failed) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  failed_handshakes_->Increment(static_cast<double>(failed) - failed_handshakes_->Value());
+}
 void Metrics::ShowStore(bool is_writable) { store_writable_->Set(is_writable ? 1 : 0); }
 void Metrics::ShowMailboxDepth(size_t events) { mailbox_events_->Set(static_cast<double>(events)); }
 

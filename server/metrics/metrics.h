@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -106,6 +107,8 @@ class Metrics {
   void ShowMailboxDepth(size_t events);
   void ShowStore(bool is_writable);
   void ShowBytes(const ByteLedger& ledger);
+  // TLS handshakes that have failed since the start.
+  void ShowHandshakes(uint64_t failed);
 
   // All metrics in Prometheus' text format 0.0.4.
   std::string Text() const;
@@ -140,6 +143,7 @@ class Metrics {
   prometheus::Counter* mailbox_refusals_;
   prometheus::Counter* denied_calls_;
   prometheus::Counter* refused_connections_;
+  prometheus::Counter* failed_handshakes_;
   prometheus::Family<prometheus::Counter>* signed_tokens_;
   prometheus::Family<prometheus::Counter>* client_certificates_;
   prometheus::Family<prometheus::Counter>* client_authorities_;

@@ -67,7 +67,7 @@ LaunchQueue::LaunchQueue(Dependencies dependencies, Options options)
     : dependencies_(std::move(dependencies)),
       options_(options),
       rows_(dependencies_.store, [this] { alarm_.Wake(); }),
-      lines_(kMostLines, "launches", &LogOf),
+      lines_(kMostLines, "launches", &LogOfTenant),
       // Another life of the coordinator has given other numbers.
       last_serial_(static_cast<uint64_t>(absl::ToUnixMicros(absl::Now()))) {}
 

@@ -29,6 +29,10 @@ void LogOf(const std::string& name, const std::string& sentence) {
   spdlog::default_logger_raw()->clone(name)->info(sentence);
 }
 
+void LogOfTenant(const std::string& tenant, const std::string& sentence) {
+  LogOf(absl::StrCat("tenant ", tenant), sentence);
+}
+
 v1::JobSummary ShowQueued(const v1::QueuedRecord& record, const v1::QueuePlace& place) {
   v1::JobSummary summary;
   summary.set_tenant(record.tenant());

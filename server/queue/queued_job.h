@@ -21,6 +21,7 @@ std::optional<Reply> AnswerQueued(const v1::QueuedRecord& record, const v1::Queu
 
 // Writes a line of the coordinator's log about a job, or a tenant.
 void LogOf(const std::string& name, const std::string& sentence);
+void LogOfTenant(const std::string& tenant, const std::string& sentence);
 
 }  // namespace farandole
 

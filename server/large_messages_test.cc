@@ -58,6 +58,19 @@ class LargeMessagesTest : public BytesFixture {
     report.add_flights()->add_names(std::string(bytes, 'a'));
     return ClientOf(token).ReportFlight(report).status();
   }
+  // How a call with these bytes as its message ends.
+  static grpc::Status SendBytes(const TestClient& client, const char* method, const std::string& wire) {
+    const grpc::Slice slice(wire);
+    grpc::GenericStub stub(client.channel());
+    grpc::ClientContext context;
+    client.Prepare(&context);
+    const grpc::ByteBuffer request(&slice, 1);
+    grpc::ByteBuffer response;
+    std::promise<grpc::Status> done;
+    stub.UnaryCall(&context, method, {}, &request, &response,
+                   [&](grpc::Status status) { done.set_value(std::move(status)); });
+    return done.get_future().get();
+  }
   // The secret of a new token of the caller's tenant that may look.
   std::string MakeViewer(const std::string& admin) const {
     v1::CreateTokenRequest create;
@@ -107,17 +120,8 @@ TEST_F(LargeMessagesTest, LargeMessagesThatCannotBeReadArePaidForToo) {
   std::string wire("\x12\x81\x80\x80\x04", 5);
   for (int i = 0; i < 4 << 20; ++i) wire += std::string_view("\x08\x01", 2);
   wire += '\x08';
-  const grpc::Slice slice(wire);
-  const TestClient client = ClientOf(greedy);
-  grpc::GenericStub stub(client.channel());
-  grpc::ClientContext context;
-  client.Prepare(&context);
-  const grpc::ByteBuffer request(&slice, 1);
-  grpc::ByteBuffer response;
-  std::promise<grpc::Status> done;
-  stub.UnaryCall(&context, "/farandole.v1.WorkerService/ReportFlight", {}, &request, &response,
-                 [&](grpc::Status status) { done.set_value(std::move(status)); });
-  EXPECT_EQ(done.get_future().get().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(SendBytes(ClientOf(greedy), "/farandole.v1.WorkerService/ReportFlight", wire).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
   const auto send_large = [&](const std::string& token) { return SendLarge(token).code(); };
   std::future<absl::StatusCode> waiting = std::async(std::launch::async, send_large, greedy);
   AgreeOn("known", workers);
@@ -125,6 +129,31 @@ TEST_F(LargeMessagesTest, LargeMessagesThatCannotBeReadArePaidForToo) {
   EXPECT_EQ(waiting.wait_for(std::chrono::seconds(2)), std::future_status::timeout) << "it is paid for in 96 s";
   coordinator_->Drain(absl::ZeroDuration());
   EXPECT_EQ(waiting.get(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(LargeMessagesTest, SmallMessagesThatCannotBeReadArePaidForAndCounted) {
+  // The burst is 32 KiB.
+  options_.bytes.tenant_rate = 1 << 10;
+  Start();
+  const std::string calls = MakeTenant("calls"), streams = MakeTenant("streams"), large = MakeTenant("large");
+  const double before = Metric("\nfarandole_denied_calls_total");
+  // A text that is no UTF-8.
+  const std::string wire("\x0a\x01\xff", 3);
+  const TestClient client = ClientOf(calls);
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_EQ(SendBytes(client, "/farandole.v1.MonitorService/GetJob", wire).error_code(),
+              grpc::StatusCode::INVALID_ARGUMENT);
+  }
+  const std::string longer(100 << 10, 'a');
+  EXPECT_EQ(SendBytes(ClientOf(large), "/farandole.v1.MonitorService/GetJob", longer).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  v1::WorkerMessage hello;
+  hello.mutable_hello()->set_job("\xff");
+  for (int i = 0; i < 6; ++i)
+    EXPECT_EQ(OpenStream(ClientOf(streams), hello).End().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Metric("\nfarandole_denied_calls_total") - before, 23);
+  for (const std::string& token : {calls, streams, large})
+    EXPECT_EQ(ClientOf(token).ListJobs().status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST_F(LargeMessagesTest, AMessageThatIsLargerThanItsCallAllowsIsRefusedAtOnce) {

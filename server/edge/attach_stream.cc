@@ -103,7 +103,7 @@ void AttachStream::OnReadDone(bool ok) {
   const auto wire_bytes = static_cast<int64_t>(bytes_.Valid() ? bytes_.Length() : 0);
   if (wire_bytes > kLargeCallBytes) return AwaitReader(wire_bytes);
   const absl::StatusOr<int64_t> weight = Weigh();
-  if (!weight.ok()) return Fail(weight.status());
+  if (!weight.ok()) return Refuse(weight.status(), wire_bytes);
   if (*weight > kLargeStreamedBytes) return AwaitReader(wire_bytes);
   ReadMessage();
 }
@@ -141,9 +141,15 @@ int64_t AttachStream::ReadMessage() {
   if (read.ok()) {
     TakeIn();
   } else {
-    Fail(read);
+    Refuse(read, bytes);
   }
   return price;
+}
+
+void AttachStream::Refuse(const absl::Status& status, int64_t bytes) {
+  if (pace_ != nullptr) pace_->Take(kPaceMessageBytes + bytes, SteadyNow());
+  router_->metrics().CountDeniedCall();
+  Fail(status);
 }
 
 void AttachStream::TakeIn() {

@@ -72,6 +72,8 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   // Tells the job that the worker lives, whose message LargeReader has not read yet. Errors: those of
   // LargeMessage::WaitOn.
   absl::Status WaitOn() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the stream for a message that cannot be read, of so many bytes, which is paid for.
+  void Refuse(const absl::Status& status, int64_t bytes);
   // Reads the next message, at once or when the tenant may send it; `bytes` are what this one costs.
   void ReadOn(int64_t bytes);
   // Finds out whose the stream is.

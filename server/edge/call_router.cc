@@ -65,11 +65,14 @@ LargeReader::Sender CallRouter::SenderOf(const Access& access, LargeReader::Kind
 void CallRouter::Read(UnaryCall* call, const google::protobuf::MethodDescriptor& method, grpc::ByteBuffer bytes,
                       google::protobuf::Message* request, std::function<void()> go_on) {
   const auto wire_bytes = static_cast<int64_t>(bytes.Valid() ? bytes.Length() : 0);
-  if (absl::Status bound = CheckBound(method, wire_bytes); !bound.ok()) return call->End(bound);
-  auto large = std::make_unique<LargeCall>(call, std::move(bytes), request, std::move(go_on));
+  if (absl::Status bound = CheckBound(method, wire_bytes); !bound.ok()) return RefuseMessage(call, bound, wire_bytes);
+  auto large = std::make_unique<LargeCall>(
+      call, std::move(bytes), request, [this, call, wire_bytes, go_on = std::move(go_on)](const absl::Status& read) {
+        read.ok() ? go_on() : RefuseMessage(call, read, wire_bytes);
+      });
   if (wire_bytes <= kLargeCallBytes) {
     const absl::StatusOr<int64_t> weight = large->Weigh();
-    if (!weight.ok()) return call->End(weight.status());
+    if (!weight.ok()) return RefuseMessage(call, weight.status(), wire_bytes);
     if (*weight <= kLargeCallBytes) {
       large->Read();
       return;
@@ -77,6 +80,14 @@ void CallRouter::Read(UnaryCall* call, const google::protobuf::MethodDescriptor&
   }
   const absl::Status added = AwaitReader(call->context(), BoundOf(method).right, wire_bytes, std::move(large));
   if (!added.ok()) call->End(added);
+}
+
+void CallRouter::RefuseMessage(UnaryCall* call, const absl::Status& status, int64_t wire_bytes) {
+  const absl::StatusOr<Access> access = CallerOf(*tenants_, call->context());
+  // As a call that is no look, it owes nothing before it is answered.
+  if (access.ok()) TakePace(*access, Right::kLaunch, kPaceMessageBytes + wire_bytes).IgnoreError();
+  metrics_->CountDeniedCall();
+  call->End(status);
 }
 
 absl::Status CallRouter::AwaitReader(const grpc::CallbackServerContext& context, std::optional<Right> right,

@@ -142,6 +142,8 @@ class CallRouter {
   // Has a large message weighed and read. The errors of a caller that may not have that, or whose tenant has no room.
   absl::Status AwaitReader(const grpc::CallbackServerContext& context, std::optional<Right> right, int64_t wire_bytes,
                            std::unique_ptr<LargeCall> large);
+  // Ends a call whose message is not read, or cannot be, and which is paid for and counted all the same.
+  void RefuseMessage(UnaryCall* call, const absl::Status& status, int64_t wire_bytes);
   void Send(const JobKey& key, const std::function<Event(CallId)>& make_event, CallTable::Finish finish,
             bool of_cluster);
 

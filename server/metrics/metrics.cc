@@ -102,7 +102,8 @@ constexpr MetricRow kRows[] = {
     {kCounter, "farandole_paced_messages_total", "tenant",
      "Messages after which a stream waited because its tenant sends faster than it may (`--tenant-mib-per-s`)."},
     {kCounter, "farandole_denied_calls_total", "",
-     "Calls without a valid token or certificate, or without the right to what they ask."},
+     "Calls without a valid token or certificate, or without the right to what they ask, and messages that cannot be "
+     "read, or are larger than they may be."},
     {kCounter, "farandole_refused_connections_total", "",
      "Connections that were closed: without a token for too long, or beyond the number that may be."},
     {kCounter, "farandole_failed_handshakes_total", "", "TLS handshakes on the port of gRPC that have failed."},

@@ -5,7 +5,7 @@
 namespace farandole {
 
 LargeCall::LargeCall(UnaryCall* call, grpc::ByteBuffer bytes, google::protobuf::Message* request,
-                     std::function<void()> go_on)
+                     std::function<void(const absl::Status&)> go_on)
     : call_(call), bytes_(std::move(bytes)), request_(request), go_on_(std::move(go_on)) {}
 
 absl::Status LargeCall::Charge(int64_t wire_bytes, Caller caller) {
@@ -39,11 +39,7 @@ int64_t LargeCall::Read() {
   const int64_t bytes = received_.memory_bytes();
   const absl::Status read = std::exchange(received_, {}).ReadInto(request_);
   call_->Charge(std::move(charge_));
-  if (read.ok()) {
-    go_on_();
-  } else {
-    call_->End(read);
-  }
+  go_on_(read);
   return bytes;
 }
 

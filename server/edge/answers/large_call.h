@@ -27,8 +27,10 @@ class LargeCall : public LargeMessage {
     std::function<absl::Status()> check_standing;
   };
 
-  // `call` is kept until it ends, and `request`, into which the message is read, with it; then `go_on` is called.
-  LargeCall(UnaryCall* call, grpc::ByteBuffer bytes, google::protobuf::Message* request, std::function<void()> go_on);
+  // `call` is kept until it ends, and `request`, into which the message is read, with it; then `go_on` is called, with
+  // the error of a message that cannot be read, which is to end the call.
+  LargeCall(UnaryCall* call, grpc::ByteBuffer bytes, google::protobuf::Message* request,
+            std::function<void(const absl::Status&)> go_on);
 
   // Before it waits to be read: charges so many bytes, and when it is weighed those that it takes in memory in their
   // place. Errors: ByteAccount::Take's.
@@ -47,7 +49,7 @@ class LargeCall : public LargeMessage {
   // Until it is weighed.
   grpc::ByteBuffer bytes_;
   google::protobuf::Message* const request_;
-  const std::function<void()> go_on_;
+  const std::function<void(const absl::Status&)> go_on_;
   // From then on, until it is read.
   ReceivedMessage received_;
   Caller caller_;

@@ -1,7 +1,9 @@
 // The bounds of what a coordinator holds in memory for a tenant: who is refused, with which words, and who is not.
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -178,6 +180,38 @@ TEST_F(CoordinatorBytesTest, AStreamIsReadTwiceASecondHoweverMuchItsTenantHasSen
   EXPECT_EQ(answers, 4);
   EXPECT_GT(took, absl::Seconds(1.4));
   EXPECT_LT(took, absl::Seconds(12)) << "at the tenant's pace it would be 16 s and more";
+}
+
+TEST_F(CoordinatorBytesTest, AMessageOfSomeSizeIsPaidForBeforeItsStreamIsReadOnAndItsWorkerLives) {
+  constexpr int64_t kBytes = 200 << 10;
+  options_.bytes.tenant_rate = 64 << 10;
+  options_.job.silence_limit = absl::Seconds(2);
+  Start();
+  const auto workers = Train("train", 1);
+  v1::WorkerMessage beat;
+  beat.mutable_heartbeat()->set_epoch(1);
+  beat.mutable_heartbeat()->add_pulses()->set_beat(1);
+  beat.GetReflection()->MutableUnknownFields(&beat)->AddLengthDelimited(1000, std::string(kBytes, 'x'));
+  std::atomic<bool> is_over{false};
+  std::thread sender([&] {
+    for (uint64_t i = 2; !is_over; ++i) {
+      beat.mutable_heartbeat()->mutable_pulses(0)->set_beat(i);
+      if (!workers[0]->Send(beat)) return;
+    }
+  });
+  const auto await = [this](double messages) {
+    while (Metric("farandole_paced_messages_total{tenant=\"default\"}") < messages &&
+           Client().GetJob("train")->summary().state() == v1::JOB_STATE_RUNNING)
+      std::this_thread::yield();
+    return SteadyNow();
+  };
+  // Those behind the burst.
+  const absl::Time begun = await(2);
+  EXPECT_GT(await(3) - begun, absl::Seconds(2)) << "it is paid for in 3 s";
+  EXPECT_EQ(Client().GetJob("train")->summary().state(), v1::JOB_STATE_RUNNING) << "its worker is not silent";
+  is_over = true;
+  coordinator_->Drain(absl::ZeroDuration());
+  sender.join();
 }
 
 TEST_F(CoordinatorBytesTest, ALookCostsAsMuchAsItsAnswerIsLong) {

@@ -79,11 +79,14 @@ std::shared_ptr<Pace> ByteLedger::LooksOf(const std::string& tenant) {
 
 std::shared_ptr<Pace> ByteLedger::ReadsOf(const std::string& tenant) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return PaceLocked(&tenants_[tenant].reads);
+  // Some calls are refused only where a whole burst is owed (MayOwe).
+  return PaceLocked(&tenants_[tenant].reads, 2 * kPaceBurstSeconds);
 }
 
-std::shared_ptr<Pace> ByteLedger::PaceLocked(std::shared_ptr<Pace>* pace) const {
-  if (*pace == nullptr) *pace = std::make_shared<Pace>(tenant_rate_, kPaceBurstSeconds * tenant_rate_);
+std::shared_ptr<Pace> ByteLedger::PaceLocked(std::shared_ptr<Pace>* pace, int64_t most_owed_seconds) const {
+  if (*pace == nullptr) {
+    *pace = std::make_shared<Pace>(tenant_rate_, kPaceBurstSeconds * tenant_rate_, most_owed_seconds * tenant_rate_);
+  }
   return *pace;
 }
 

@@ -31,6 +31,7 @@ struct ByteLimits {
 };
 
 // A tenant that was quiet for so long may send at once what it would have sent since: the names of a large model, say.
+// And whatever it sends, it owes no more than that: it has paid so long after the last.
 inline constexpr int64_t kPaceBurstSeconds = 32;
 // A call that looks takes so much before it is answered, and then what its answer has in place of it: many that come at
 // once are not all answered for the price of the first.
@@ -100,7 +101,7 @@ class ByteLedger {
   };
 
   std::shared_ptr<ByteAccount> TenantLocked(const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::shared_ptr<Pace> PaceLocked(std::shared_ptr<Pace>* pace) const;
+  std::shared_ptr<Pace> PaceLocked(std::shared_ptr<Pace>* pace, int64_t most_owed_seconds = kPaceBurstSeconds) const;
 
   const ByteAccount::Limits tenant_limits_;
   const int64_t tenant_rate_;

@@ -1,5 +1,6 @@
 #include "server/bytes/pace.h"
 
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -62,11 +63,32 @@ TEST(PaceTest, ThreadsTakeFromOneBucket) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&pace] {
-      for (int j = 0; j < 1000; ++j) pace.Take(10, kStart);
+      for (int j = 0; j < 150; ++j) pace.Take(10, kStart);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(pace.Wait(kStart), absl::Seconds((40'000 - kBurst) / kRate));
+  EXPECT_EQ(pace.Wait(kStart), absl::Seconds((6'000 - kBurst) / kRate));
+}
+
+TEST(PaceTest, NobodyEverOwesMoreThanABurst) {
+  Pace pace(kRate, kBurst), more(kRate, kBurst, 2 * kBurst);
+  for (int i = 0; i < 1000; ++i) {
+    pace.Take(kBurst, kStart);
+    more.Take(kBurst, kStart);
+  }
+  EXPECT_EQ(pace.Wait(kStart), absl::Seconds(kBurst / kRate)) << "of a thousand bursts";
+  EXPECT_EQ(more.Wait(kStart), absl::Seconds(2 * kBurst / kRate));
+  EXPECT_EQ(pace.Wait(kStart + absl::Seconds(kBurst / kRate)), absl::ZeroDuration());
+}
+
+TEST(PaceTest, ThoseThatWaitPayAlike) {
+  const auto pace = std::make_shared<Pace>(kRate, kBurst);  // shared with those that wait
+  EXPECT_EQ(pace->TimeOfPart(kRate), absl::Seconds(1));
+  {
+    const Pace::Waiter one(pace), two(pace), three(pace);
+    EXPECT_EQ(pace->TimeOfPart(kRate), absl::Seconds(3));
+  }
+  EXPECT_EQ(pace->TimeOfPart(kRate), absl::Seconds(1));
 }
 
 }  // namespace

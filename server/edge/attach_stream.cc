@@ -25,6 +25,10 @@ constexpr size_t kStreamsPerWorker = 2;
 // A stream that waits for room looks by itself once in so long; and one whose tenant sends too fast waits no longer, so
 // that its workers' signs of life come in time.
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
+// After a message that is larger in memory it waits until its own part is paid for, however long that takes, and tells
+// its job meanwhile that its worker lives: many streams with such messages would outrun their tenant's pace. The signs
+// of life of a host of many ranks are smaller.
+constexpr int64_t kLongPauseBytes = 16 << 10;
 // A worker for which more waits does not keep up; where its job or its tenant has no room, its stream is ended.
 constexpr int64_t kBacklogBytes = 16 << 10;
 // All workers of a job come back at once when their coordinator has started anew, each with all names, which their job
@@ -165,13 +169,27 @@ void AttachStream::TakeIn() {
 }
 
 void AttachStream::ReadOn(int64_t bytes) {
-  const absl::Duration wait =
-      pace_ == nullptr ? absl::ZeroDuration() : pace_->Take(kPaceMessageBytes + bytes, SteadyNow());
-  if (wait < kShortestPause) {
-    StartRead(&bytes_);
-  } else {
-    ResumeAfter(std::min(wait, kLongestPause));
+  if (pace_ == nullptr) return StartRead(&bytes_);
+  const absl::Time now = SteadyNow();
+  const int64_t cost = kPaceMessageBytes + bytes;
+  const absl::Duration wait = pace_->Take(cost, now);
+  if (wait < kShortestPause) return StartRead(&bytes_);
+  waiter_.emplace(pace_);
+  const absl::Duration part = bytes > kLongPauseBytes ? pace_->TimeOfPart(cost) : absl::ZeroDuration();
+  const absl::Duration pause = std::min(wait, std::max(part, kLongestPause));
+  reads_at_ = now + pause;
+  ResumeAfter(std::min(pause, kLongestPause));
+}
+
+void AttachStream::AwaitPace() {
+  const absl::Time now = SteadyNow();
+  const absl::Duration left = std::min(reads_at_ - now, pace_->Wait(now));
+  if (left < kShortestPause) {
+    waiter_.reset();
+    return StartRead(&bytes_);
   }
+  if (const absl::Status status = WaitOn(); !status.ok() && !absl::IsCancelled(status)) return Fail(status);
+  ResumeAfter(std::min(left, kLongestPause));
 }
 
 absl::Status AttachStream::MakeRoom(ByteCharge* charge) {
@@ -218,7 +236,7 @@ void AttachStream::Resume() {
   const bool waited_for_room = std::exchange(waits_for_room_, false);
   ResumeBy([this, waited_for_room] {
     if (waited_for_room) return TakeIn();
-    StartRead(&bytes_);
+    AwaitPace();
   });
 }
 
@@ -232,6 +250,7 @@ void AttachStream::ResumeBy(absl::FunctionRef<void()> go_on) {
   }
   if (is_broken) {
     paused_.Release();
+    waiter_.reset();
     StartRead(&bytes_);
   } else {
     go_on();

@@ -19,6 +19,7 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "server/bytes/byte_account.h"
+#include "server/bytes/pace.h"
 #include "server/edge/call_router.h"
 #include "server/edge/messages/received_message.h"
 #include "server/job/rules/actions.h"
@@ -34,8 +35,8 @@ namespace farandole {
 // has paid for those before it; meanwhile the job is told twice in a second that the worker lives.
 //
 // Where the job's account has no room for a message (ByteLedger), the stream reads no further until there is, and so
-// the worker's own queue fills. It does so too where the tenant sends faster than it may (Pace), for half a second at
-// the most: a worker that sends is not taken for silent.
+// the worker's own queue fills. It does so too where the tenant sends faster than it may (Pace): for half a second at
+// the most, and after a message of some size until that is paid for. A worker that sends is not taken for silent.
 //
 // Ends by the job's CloseStream, or by itself: RESOURCE_EXHAUSTED if a queue is full (the worker may attach again,
 // after the time that the status says) or if a message is larger than what one may have, INVALID_ARGUMENT if the first
@@ -69,13 +70,15 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   // Reads the message that was weighed. Returns what it costs if it is large.
   int64_t ReadMessage();
   void TakeIn();
-  // Tells the job that the worker lives, whose message LargeReader has not read yet. Errors: those of
+  // Tells the job that the worker lives, whose message has not been read yet. Errors: those of
   // LargeMessage::WaitOn.
   absl::Status WaitOn() ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends the stream for a message that cannot be read, of so many bytes, which is paid for.
   void Refuse(const absl::Status& status, int64_t bytes);
   // Reads the next message, at once or when the tenant may send it; `bytes` are what this one costs.
   void ReadOn(int64_t bytes);
+  // Reads the next message, or tells the job that the worker lives, and waits on.
+  void AwaitPace();
   // Finds out whose the stream is.
   absl::Status Identify(const v1::Hello& hello);
   // Makes room for the message that was read.
@@ -119,6 +122,9 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   // Null: nothing is charged. Shared with its charges. The account is the tenant's until the hello has named the job.
   std::shared_ptr<ByteAccount> account_;
   std::shared_ptr<Pace> pace_;
+  // While it waits until it may read on, and when that is.
+  std::optional<Pace::Waiter> waiter_;
+  absl::Time reads_at_;
   // The charge of a message that waits, to be read or for room.
   ByteCharge paused_;
   bool waits_for_room_ = false;

@@ -93,7 +93,7 @@ class LargeReaderTest : public ::testing::Test {
   }
   // A pace at which nothing more is paid for within the test.
   static std::shared_ptr<Pace> InDebt() {
-    const auto pace = std::make_shared<Pace>(/*bytes_per_second=*/1, /*burst=*/1);
+    const auto pace = std::make_shared<Pace>(/*bytes_per_second=*/1, /*burst=*/1, /*most_owed=*/4 * kWireBytes);
     pace->Take(1000, SteadyNow());
     return pace;
   }
@@ -183,7 +183,7 @@ TEST_F(LargeReaderTest, AMessageThatIsNotPaidForHoldsUpItsSenderAlone) {
 
 TEST_F(LargeReaderTest, OfSendersThatWaitForPayEachGetsItsTurn) {
   // A message is paid for in 20 ms.
-  const auto pace = std::make_shared<Pace>(100 * kLargeStreamedBytes, 1);
+  const auto pace = std::make_shared<Pace>(100 * kLargeStreamedBytes, 1, 100 * kLargeStreamedBytes);
   ASSERT_TRUE(Add({"0", "first", nullptr}, {"first", 1, &begins_}).ok());
   for (int number = 1; number <= 2; ++number)
     ASSERT_TRUE(Add({"a", "greedy", pace}, {absl::StrCat("greedy", number), 2 * kLargeStreamedBytes}).ok());
@@ -195,7 +195,7 @@ TEST_F(LargeReaderTest, OfSendersThatWaitForPayEachGetsItsTurn) {
 }
 
 TEST_F(LargeReaderTest, AMessageThatCannotBeReadIsPaidForToo) {
-  const auto pace = std::make_shared<Pace>(/*bytes_per_second=*/1, /*burst=*/kWireBytes);
+  const auto pace = std::make_shared<Pace>(/*bytes_per_second=*/1, /*burst=*/kWireBytes, /*most_owed=*/4 * kWireBytes);
   ASSERT_TRUE(Add({"a", "greedy", pace}, {"no message", absl::InvalidArgumentError("")}).ok());
   EXPECT_THAT(ends_.Await(1), ElementsAre("no message INVALID_ARGUMENT"));
   EXPECT_GT(pace->Wait(SteadyNow()), absl::Seconds(2 * kWireBytes));

@@ -91,10 +91,11 @@ const Principals kStrangers = {kNobody,        kWrongToken,   kRevoked,         
 // Certificates are shown on the port of gRPC only.
 bool HasCertificate(Principal principal) { return principal >= kCertificateNobody; }
 
-// A call without a field for the tenant means the caller's own tenant. Launchers report their own job's workers only.
-const Principals kReporters = {
-    kOwnLauncher, kOwnOperator, kOwnAdmin,           kForeignLauncher,  kForeignOperator,        kForeignAdmin,
-    kRoot,        kSignedAdmin, kSignedForeignAdmin, kCertificateAdmin, kCertificateForeignAdmin};
+// A call without a field for the tenant means the caller's own tenant. Launchers report their own job's workers only,
+// and nobody else says how these ended, for that may end the job.
+const Principals kExitReporters = {kOwnLauncher, kForeignLauncher,    kForeignOperator,        kForeignAdmin,
+                                   kRoot,        kSignedForeignAdmin, kCertificateForeignAdmin};
+const Principals kReporters = With(kExitReporters, {kOwnOperator, kOwnAdmin, kSignedAdmin, kCertificateAdmin});
 const Principals kLaunchers = With(kReporters, {kOtherLauncher, kSignedLauncher, kCertificateLauncher});
 const Principals kWorkers = With(kLaunchers, {kOwnRun});
 const Principals kCluster = {kAuditor, kClusterOperator, kRoot, kSignedAuditor, kCertificateAuditor};
@@ -121,7 +122,7 @@ const std::map<std::string, Principals>& Table() {
       {"WorkerService.BeginCheckpoint", kWorkers},
       {"WorkerService.CommitCheckpoint", kWorkers},
       {"WorkerService.FindCheckpoint", kReaders},
-      {"WorkerService.ReportExit", kReporters},
+      {"WorkerService.ReportExit", kExitReporters},
       {"WorkerService.ListLost", kLaunchers},
       {"WorkerService.ReportFlight", kReporters},
       {"MonitorService.ListJobs", kTokens},

@@ -216,6 +216,7 @@ TEST_F(TokenTest, ALauncherEndsItsOwnJobsOnly) {
   Start();
   const std::string admin = MakeTenant("team");
   const std::string one = MakeToken(admin, v1::LAUNCHER).token(), two = MakeToken(admin, v1::LAUNCHER).token();
+  const std::string controls = MakeToken(admin, v1::OPERATOR).token();
   const auto launched = Train("launched", 1, CredentialOf("launched", one));
   const auto by_hand = Train("by-hand", 1, one);
   const auto abort = [&](const std::string& token, const std::string& job) {
@@ -237,11 +238,17 @@ TEST_F(TokenTest, ALauncherEndsItsOwnJobsOnly) {
     flight.set_job(job);
     EXPECT_EQ(ClientOf(two).ReportFlight(flight).status().code(), absl::StatusCode::kPermissionDenied);
     EXPECT_TRUE(ClientOf(one).ReportFlight(flight).ok());
+    // Nor by that of those who may end it: the audit log has no line of it, and the job's reason blames the launcher.
+    for (const std::string& token : {admin, controls}) {
+      const absl::Status refused_too = ReportExit(token, job, 0).status();
+      EXPECT_EQ(refused_too.code(), absl::StatusCode::kPermissionDenied);
+      EXPECT_THAT(refused_too.message(), HasSubstr("AbortJob ends a job"));
+    }
     EXPECT_EQ(ClientOf(two).GetJob(job)->summary().state(), v1::JOB_STATE_RUNNING);
     EXPECT_TRUE(abort(one, job).ok()) << job;
   }
   const auto again = Train("again", 1, one);
-  EXPECT_TRUE(abort(MakeToken(admin, v1::OPERATOR).token(), "again").ok());
+  EXPECT_TRUE(abort(controls, "again").ok());
   const auto dies = Train("dies", 1, CredentialOf("dies", one));
   EXPECT_TRUE(ReportExit(one, "dies", 0)->job_over());
 }

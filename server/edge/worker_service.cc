@@ -114,7 +114,8 @@ void WorkerService::OnReportExit(UnaryCall* call, const v1::ReportExitRequest* r
   const auto about = router_->Identify(call->context(), Right::kLaunch, request->job());
   if (!about.ok()) return call->End(about.status());
   return router_->Ask(call, about->job, response, [&](CallId id) {
-    return ExitReported{id, *request, OnlyOfToken(about->caller)};
+    // Others end jobs by AbortJob, which is audited.
+    return ExitReported{id, *request, about->caller.token_id};
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/job/rules/own_launch.h"
 #include "server/job/rules/wording.h"
 
 namespace farandole {
@@ -45,7 +46,8 @@ void Losses::Forsake(uint32_t rank, const std::string& claim) {
 absl::StatusOr<bool> Losses::Believe(const v1::ReportExitRequest& report, const std::string& only_of_token) const {
   const LaunchTokens& tokens = job_.launch_tokens;
   const v1::Launch& run = ledger_.record().launch();
-  if (absl::Status status = tokens.CheckTakesPart(ledger_.name(), run, only_of_token); !status.ok()) return status;
+  if (!tokens.CheckTakesPart(ledger_.name(), run, only_of_token).ok())
+    return CheckReporter(ledger_.name(), run, only_of_token);
   if (LaunchTokens::HasLaunchedRun(run, only_of_token)) return true;
   // Launches that take part have other numbers; one that gives a worker another's number does not end that.
   std::vector<const v1::Member*> numbered;

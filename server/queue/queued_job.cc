@@ -62,7 +62,9 @@ std::optional<Reply> AnswerQueued(const v1::QueuedRecord& record, const v1::Queu
         } else if constexpr (std::is_same_v<T, ExitReported> || std::is_same_v<T, FlightReported>) {
           // They may be of the run before.
           if (has_run || allowed.ok()) return std::nullopt;
-          return Reply{one.call, allowed, {}};
+          constexpr bool is_exit = std::is_same_v<T, ExitReported>;
+          return Reply{
+              one.call, is_exit ? CheckReporter(record.job(), record.launch(), one.only_of_token) : allowed, {}};
         } else if constexpr (std::is_same_v<T, DeleteRequested> || std::is_same_v<T, TimelineOrdered> ||
                              std::is_same_v<T, EvidenceRequested> || std::is_same_v<T, CollectivesSurveyed>) {
           return Reply{one.call, waits, {}};

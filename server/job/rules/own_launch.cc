@@ -12,6 +12,14 @@ absl::Status CheckOwnLaunch(const std::string& job, const v1::Launch& launch, co
                    ", and token ", only_of_token, " is of a launcher, which may change its own jobs only"));
 }
 
+absl::Status CheckReporter(const std::string& job, const v1::Launch& launch, const std::string& token_id) {
+  if (CheckOwnLaunch(job, launch, token_id).ok()) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("job ", job, " was launched with ",
+                   launch.token_id().empty() ? "a token that is not known" : absl::StrCat("token ", launch.token_id()),
+                   ", so token ", token_id, " does not say how its workers ended; AbortJob ends a job"));
+}
+
 bool IsSameLaunch(const v1::Launch& known, const v1::Launch& asks) {
   return known.nonce() == asks.nonce() && (known.token_id().empty() || known.token_id() == asks.token_id());
 }

@@ -12,6 +12,11 @@ namespace farandole {
 // PERMISSION_DENIED: another token has launched the job (both are named).
 absl::Status CheckOwnLaunch(const std::string& job, const v1::Launch& launch, const std::string& only_of_token);
 
+// The word that workers have ended can end their job, which leaves no line in the audit log. So it is for the token
+// that has launched the job alone, whatever roles others have. PERMISSION_DENIED: it is another one (both are named,
+// and AbortJob).
+absl::Status CheckReporter(const std::string& job, const v1::Launch& launch, const std::string& token_id);
+
 // A launch is known again by its nonce and its token: its nonce alone, which its workers' credential shows, gives no
 // right. Launches that earlier versions have recorded may have no token's id; their nonce suffices.
 // PERMISSION_DENIED: `asks` has the nonce of `known`, and another token (both are named).

@@ -165,6 +165,34 @@ def test_silent_peers_hold_few_threads_and_keep_no_worker_out(
         peer.close()
 
 
+def test_workers_come_by_the_chosen_interface_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Exchange(None, has_other_hosts=True, interfaces=("nothing0", "127.0.0.0/8")) as exchange:
+        host, _, port = exchange.address.rpartition(":")
+        assert host == "127.0.0.1"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.2", int(port)))  # as each address of this host would be
+        monkeypatch.setattr(_options, "run_rendezvous", lambda: (exchange.address, exchange.key))
+        monkeypatch.setattr(_options, "coordinator_host", lambda: "192.0.2.1")
+        deliver(Result(0, "value"))
+        assert exchange.outcomes() == [Result(0, "value")]
+
+
+def test_a_workers_host_that_has_gone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: List[Tuple[int, int]] = []
+
+    def look(_exchange: Any, met: Any) -> None:
+        with socket.socket(fileno=os.dup(met[0]._connection.fileno())) as peer:
+            keeps = peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            told.append((keeps, peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)))
+
+    monkeypatch.setattr(Exchange, "_answer", look)
+    with Exchange(None, has_other_hosts=True) as exchange:
+        at(monkeypatch, int(exchange.address), exchange.key)
+        with pytest.raises((EOFError, OSError)):
+            deliver(Result(0, "value"))
+    assert told == [(1, 30_000)]
+
+
 # A driver with few descriptors, of which some are in use. It tells where it is, and its outcomes when its input ends.
 FEW_DESCRIPTORS = """
 import os, resource, sys

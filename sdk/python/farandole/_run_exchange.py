@@ -19,15 +19,17 @@ import contextlib
 import hmac
 import random
 import secrets
+import socket
 import sys
 import tempfile
 import threading
 import time
 import traceback
 from multiprocessing.connection import AuthenticationError, Client, Connection, Listener
-from typing import Any, Iterator, List, NamedTuple, Tuple, Union
+from typing import Any, Iterator, List, NamedTuple, Sequence, Tuple, Union
 
 from . import _options
+from ._interfaces import address_of_first
 from ._pickles import dumps, dumps_for_others, loads
 from ._run_peers import Newcomers
 from .exceptions import EpochEnded
@@ -42,6 +44,8 @@ _MAC_BYTES = 32
 _SIZE_BYTES = 8
 # So long a worker tries again that the driver has turned away.
 RETRY_SECONDS = 60
+# After this, a peer's host that does not answer has gone.
+_GONE_SECONDS = 30
 
 
 def _mac(key: bytes, *fields: bytes) -> bytes:
@@ -164,8 +168,9 @@ Outcome = Union[Result, Ended, Failure]
 class Exchange:
     """The driver's side, in threads of its own from __enter__ to __exit__."""
 
-    def __init__(self, call: Any, has_other_hosts: bool) -> None:
-        """`call` is the result of fetch(). Raises the exceptions of pickling it."""
+    def __init__(self, call: Any, has_other_hosts: bool, interfaces: Sequence[str] = ()) -> None:
+        """`call` is the result of fetch(). Workers of other hosts come by the first of these network interfaces that this
+        host has, if it has one. Raises the exceptions of pickling the call."""
         self.key = secrets.token_bytes(32)
         self._call = dumps((sys.path, dumps_for_others(call)))
         self._outcomes: List[bytes] = []
@@ -173,8 +178,10 @@ class Exchange:
         self._over = threading.Event()
         self._directory = tempfile.TemporaryDirectory(prefix="farandole-run-")
         if has_other_hosts:
-            self._listener = Listener(("", 0), "AF_INET", backlog=128)
-            self.address = str(self._listener.address[1])
+            host = address_of_first(interfaces)
+            self._listener = Listener((host, 0), "AF_INET", backlog=128)
+            port = str(self._listener.address[1])
+            self.address = f"{host}:{port}" if host else port
         else:
             self._listener = Listener(f"{self._directory.name}/socket", "AF_UNIX", backlog=128)
             self.address = str(self._listener.address)
@@ -219,6 +226,7 @@ class Exchange:
         worker = _Messages(connection, self.key, _DRIVER)
         wish = worker.receive(b"wish", max(len(FETCH), len(DELIVER)))
         worker.send(b"welcome")
+        _end_if_gone(connection)
         return worker, wish
 
     def _answer(self, met: Tuple[_Messages, bytes]) -> None:
@@ -232,8 +240,26 @@ class Exchange:
         worker.send(b"taken")
 
 
+def _end_if_gone(connection: Connection) -> None:
+    """Nobody waits for a peer whose host has gone for longer than half a minute, however long the call or its outcome takes."""
+    peer = socket.socket(fileno=connection.fileno())
+    try:
+        if peer.family == socket.AF_INET:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL):
+                peer.setsockopt(socket.IPPROTO_TCP, option, _GONE_SECONDS // 3)
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2)
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _GONE_SECONDS * 1000)
+    finally:
+        peer.detach()
+
+
 def _dial(address: str, host: str) -> Connection:
-    where: Any = (host, int(address)) if address.isdecimal() else address
+    """`address` is a port at `host`, HOST:PORT, or the path of a socket."""
+    where: Any = address
+    if not address.startswith("/"):
+        own_host, _, port = address.rpartition(":")
+        where = (own_host or host, int(port))
     return Client(where)
 
 

@@ -12,6 +12,7 @@ losses = farandole.run(train, args=(0.01,), np=4)
 """
 
 import os
+import socket
 import subprocess
 import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -90,8 +91,8 @@ def run(
         }
     )
     command = [*options, executable or sys.executable, "-m", "farandole._run_worker"]
-    outcomes = _run((func, tuple(args), kwargs or {}), command, bool(hosts or hostfile or host_discovery_script))
-    return _results(outcomes, options, least)
+    has_other_hosts = bool(hostfile or host_discovery_script) or not _are_this_host(hosts or "localhost")
+    return _results(_run((func, tuple(args), kwargs or {}), command, has_other_hosts, interfaces or ()), options, least)
 
 
 def _results(outcomes: Sequence[Outcome], options: Sequence[str], least: Optional[int]) -> List[Any]:
@@ -143,8 +144,16 @@ def _written(options: Dict[str, Any]) -> List[str]:
     return words
 
 
-def _run(call: Tuple[Any, ...], command: Sequence[str], has_other_hosts: bool) -> Sequence[Outcome]:
-    with Exchange(call, has_other_hosts) as exchange:
+def _are_this_host(hosts: str) -> bool:
+    """Whether all of HOST:SLOTS,HOST:SLOTS are this host, by the names that the launcher starts workers for without ssh."""
+    own_name = socket.gethostname()
+    return {host.split(":")[0].strip() for host in hosts.split(",")} <= {"localhost", own_name, own_name.split(".")[0]}
+
+
+def _run(
+    call: Tuple[Any, ...], command: Sequence[str], has_other_hosts: bool, interfaces: Sequence[str]
+) -> Sequence[Outcome]:
+    with Exchange(call, has_other_hosts, interfaces) as exchange:
         environment = _options.environment_with(
             FARANDOLE_RUN_ADDRESS=exchange.address, FARANDOLE_RUN_KEY=exchange.key.hex()
         )

@@ -21,6 +21,34 @@ static void finish(farandole_handle handle) {
   check(farandole_finish(handle, -1));
 }
 
+/* Several sums are on their way at once, and this thread takes each as soon as it is complete, in whatever order. */
+static void add_at_once(int size) {
+  enum { kSums = 4 };
+  float sums[kSums];
+  farandole_handle handles[kSums];
+  for (int i = 0; i < kSums; ++i) {
+    char name[16];
+    snprintf(name, sizeof(name), "sum.%d", i);
+    sums[i] = i + 1.0f;
+    handles[i] = farandole_allreduce(name, &sums[i], &sums[i], NULL, 0, FARANDOLE_F32, FARANDOLE_SUM, 1.0, 1.0, 0, 0);
+    if (handles[i] < 0) check((int)-handles[i]);
+  }
+  uint64_t completions = 0; /* so many are known; the wait ends when there are others */
+  for (int left = kSums; left > 0;) {
+    check(farandole_wait_for_completion(&completions, -1));
+    for (int i = 0; i < kSums; ++i) {
+      if (handles[i] == 0 || farandole_poll(handles[i]) == 0) continue;
+      finish(handles[i]);
+      handles[i] = 0;
+      --left;
+      if (sums[i] != (i + 1.0f) * (float)size) {
+        fprintf(stderr, "allreduce: sum %d is %g of %d workers\n", i, sums[i], size);
+        exit(1);
+      }
+    }
+  }
+}
+
 int main(void) {
   check(farandole_init(NULL, NULL));
   const int rank = farandole_rank();
@@ -36,6 +64,8 @@ int main(void) {
       return 1;
     }
   }
+
+  add_at_once(size);
 
   /* Each rank contributes as many rows as its rank; the result is memory of the handle. */
   int64_t* own = malloc(sizeof(int64_t) * (size_t)(rank + 1));

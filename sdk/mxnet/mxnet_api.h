@@ -28,8 +28,10 @@ struct OnComplete {
   void operator()(const std::runtime_error* error) const { callback(engine, parameter, error); }
 };
 
-// mxnet::FnProperty::kAsync: the operation goes on after its function has returned.
-constexpr int kAsyncOperation = 4;
+// mxnet::FnProperty::kCPUPrioritized: threads of the engine's that run nothing else begin those of higher priority
+// first. (The engine runs one that is kAsync where it is pushed, or in the order of computations, whatever its
+// priority.)
+constexpr int kPrioritizedOperation = 3;
 
 using AsyncFunction = void (*)(void* run_context, void* on_complete, void* parameter);
 

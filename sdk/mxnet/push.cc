@@ -60,7 +60,7 @@ std::string Push(std::unique_ptr<Call> call, int priority) {
   static const Context cpu = {1, 0};
   const int code = Mxnet().MXEnginePushAsyncND(
       Run, pushed.release(), Drop, &cpu, read.data(), static_cast<int>(read.size()), written.data(),
-      static_cast<int>(written.size()), &kAsyncOperation, priority, name, /*waits=*/false);
+      static_cast<int>(written.size()), &kPrioritizedOperation, priority, name, /*waits=*/false);
   return code == 0 ? "" : Mxnet().MXGetLastError();
 }
 

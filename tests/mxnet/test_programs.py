@@ -277,6 +277,52 @@ else:
         assert result.returncode == 0 and "sums 10000000.0" in result.stdout, result.stdout + result.stderr
 
 
+# The thread that runs operations by their priority is at work while three calls come, and so all of them wait for it.
+PRIORITIES = """
+import json, pathlib, sys
+import farandole.mxnet as hvd, mxnet as mx
+from mxnet_checks.holding import PRIORITIZED, held
+
+hvd.init()
+reductions = "allreduce allreduce_ reducescatter".split()
+moves = "allgather alltoall".split()
+rooted = "broadcast broadcast_ gather scatter".split()
+grouped = "grouped_allreduce grouped_allreduce_ grouped_reducescatter grouped_allgather".split()
+calls = {each: getattr(hvd, each) for each in reductions + moves}
+calls.update((each, lambda array, call=getattr(hvd, each), **terms: call(array, 0, **terms)) for each in rooted)
+calls.update((each, lambda array, call=getattr(hvd, each), **terms: call([array], **terms)) for each in grouped)
+
+path = pathlib.Path(sys.argv[0]).parent / "timeline.json"
+hvd.start_timeline(str(path))
+for name, call in calls.items():
+    arrays = [mx.nd.ones((2, 2)) for _ in range(3)]
+    mx.nd.waitall()
+    with held(threads=PRIORITIZED):
+        call(arrays[0], name=f"{name}.last", priority=-1)
+        call(arrays[1], name=f"{name}.second")
+        call(arrays[2], name=f"{name}.first", priority=1)
+    mx.nd.waitall()
+hvd.stop_timeline()
+
+mine = path if hvd.rank() == 0 else path.with_suffix(f".rank{hvd.rank()}.json")
+events = json.loads(mine.read_text())
+rows = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+begun = [(event["ts"], rows[event["tid"]]) for event in events if event["name"].startswith("NEGOTIATE")]
+order = [row for _, row in sorted(begun) if not row.endswith(".rows")]
+for name in calls:
+    found = [row.split(".")[2] for row in order if row.split(".")[1] == name]
+    print("order of", name, "is" if found == ["first", "second", "last"] else "is not", *found, flush=True)
+"""
+
+
+def test_calls_of_higher_priority_go_first(tmp_path: pathlib.Path) -> None:
+    """Of each operation."""
+    threads = {"MXNET_CPU_PRIORITY_NTHREADS": "1", "MXNET_CPU_WORKER_NTHREADS": "1"}
+    result = harness.run_program(tmp_path, PRIORITIES, **threads)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count(" is first second last") == 2 * 13, result.stdout
+
+
 TRAINS_AGAIN = """
 import farandole.mxnet as hvd
 import mxnet as mx

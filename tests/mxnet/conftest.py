@@ -25,14 +25,17 @@ ALL = (
     "mxnet_checks.training",
     "mxnet_checks.mixed_precision",
     "mxnet_checks.states",
+    "mxnet_checks.joined",
 )
 # How ranks may be connected, and the modules whose checks `make test` runs so; with --all-setups all of them run in each.
 SETUPS: Dict[Setup, List[str]] = {
     Setup(1): list(ALL),
     Setup(2): list(ALL),
-    Setup(3): ["mxnet_checks.ops", "mxnet_checks.training", "mxnet_checks.mixed_precision"],
-    Setup(4): ["mxnet_checks.engine", "mxnet_checks.errors"],
-    Setup(2, hosts=2, transport="tcp"): ["mxnet_checks.ops", "mxnet_checks.errors"],
+    Setup(3): ["mxnet_checks.ops", "mxnet_checks.training", "mxnet_checks.mixed_precision", "mxnet_checks.joined"],
+    Setup(4): ["mxnet_checks.ops", "mxnet_checks.engine", "mxnet_checks.errors"],
+    Setup(2, hosts=2, transport="tcp"): ["mxnet_checks.errors"],
+    Setup(3, hosts=3, transport="tcp"): [],
+    Setup(4, hosts=2, transport="tcp"): ["mxnet_checks.ops"],
 }
 
 

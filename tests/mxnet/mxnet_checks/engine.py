@@ -1,6 +1,7 @@
 """MXNet's engine runs collectives: nothing blocks, and orders that differ between ranks harm nobody."""
 
 import warnings
+from typing import Any, Callable, Dict
 
 import farandole.mxnet as hvd
 import mxnet as mx
@@ -8,19 +9,57 @@ import numpy
 from farandole.mxnet import arrays as placement
 from harness import Checks
 
+from .holding import held
+
 check = Checks()
 
 
-@check
-def a_call_returns_before_the_others_have_made_it() -> None:
+def ones(*shape: int) -> mx.nd.NDArray:
+    return mx.nd.ones(shape)
+
+
+BLOCKS_NOBODY: Dict[str, Callable[[str], Any]] = {
+    "allreduce": lambda name: hvd.allreduce(ones(4), op=hvd.Sum, name=name),
+    "allreduce_": lambda name: hvd.allreduce_(ones(4), op=hvd.Sum, name=name),
+    "grouped_allreduce": lambda name: hvd.grouped_allreduce([ones(4), ones(4)], op=hvd.Sum, name=name)[1],
+    "grouped_allreduce_": lambda name: hvd.grouped_allreduce_([ones(4), ones(4)], op=hvd.Sum, name=name)[1],
+    "reducescatter": lambda name: hvd.reducescatter(ones(4 * hvd.size()), op=hvd.Sum, name=name),
+    "grouped_reducescatter": lambda name: hvd.grouped_reducescatter([ones(4 * hvd.size())], op=hvd.Sum, name=name)[0],
+    "broadcast": lambda name: hvd.broadcast(ones(4) * hvd.size(), 0, name=name),
+    "broadcast_": lambda name: hvd.broadcast_(ones(4) * hvd.size(), 0, name=name),
+}
+
+
+@check.each(*BLOCKS_NOBODY)
+def a_call_returns_before_the_others_have_made_it(operation: str) -> None:
     """The last rank makes its call when those of the others have returned."""
     is_last = hvd.rank() == hvd.size() - 1
     if is_last:
         hvd.barrier()
-    later = hvd.allreduce(mx.nd.ones(4), op=hvd.Sum, name="late") * 2
+    later = BLOCKS_NOBODY[operation](f"late.{operation}") * 2
     if not is_last:
         hvd.barrier()
     assert later.asnumpy().tolist() == [2 * hvd.size()] * 4
+
+
+AWAITS_CALLS: Dict[str, Callable[[mx.nd.NDArray], mx.nd.NDArray]] = {
+    "allgather": hvd.allgather,
+    "grouped_allgather": lambda given: hvd.grouped_allgather([given])[0],
+    "alltoall": hvd.alltoall,
+    "gather": lambda given: hvd.gather(given, 0),
+    "scatter": lambda given: hvd.scatter(given, 0),
+}
+
+
+@check.each(*AWAITS_CALLS)
+def a_call_that_needs_the_others_rows_awaits_no_array(operation: str) -> None:
+    """It returns on all ranks while the engines still compute what it sends."""
+    given = ones(hvd.size())
+    given.wait_to_read()
+    with held(written=[given]):
+        result = AWAITS_CALLS[operation](given)
+        hvd.barrier()
+    assert (result.asnumpy() == 1).all()
 
 
 @check

@@ -1,6 +1,6 @@
 """The operations, with MXNet's two kinds of arrays and all of its element types."""
 
-from typing import Any, List
+from typing import Any, List, Sequence
 
 import farandole.mxnet as hvd
 import mxnet as mx
@@ -28,7 +28,8 @@ def of_kind(kind: str, values: Any, dtype: str = "float32") -> mx.nd.NDArray:
 
 
 def values_of(array: mx.nd.NDArray) -> List[float]:
-    return array.astype("float64").asnumpy().ravel().tolist()
+    # MXNet cannot copy an array without rows.
+    return array.astype("float64").asnumpy().ravel().tolist() if array.size else []
 
 
 def dtype_of(array: mx.nd.NDArray) -> str:
@@ -61,10 +62,19 @@ def horovods_average_is_an_op() -> None:
 
 @check
 def bools_are_combined() -> None:
+    size = hvd.size()
     mine = mx.np.array([True, hvd.rank() == 0, False], dtype="bool")
-    assert hvd.allreduce(mine, op=hvd.Sum).asnumpy().tolist() == [True, True, False]
-    assert hvd.allreduce(mine, op=hvd.Min).asnumpy().tolist() == [True, hvd.size() == 1, False]
-    assert hvd.allgather(mine).asnumpy().tolist() == [each for r in range(hvd.size()) for each in (True, r == 0, False)]
+    some, every = [True, True, False], [True, size == 1, False]
+    for op, wanted in ((hvd.Sum, some), (hvd.Max, some), (hvd.Min, every), (hvd.Product, every)):
+        copies = [mine.copy() for _ in range(3)]
+        results = [hvd.allreduce(mine, op=op), hvd.allreduce_(copies[0], op=op)]
+        results += hvd.grouped_allreduce([mine, mine], op=op) + hvd.grouped_allreduce_(copies[1:], op=op)
+        assert [result.asnumpy().tolist() for result in results] == [wanted] * 6, op
+        spread = mx.np.repeat(mine, size)
+        for part in (hvd.reducescatter(spread, op=op), *hvd.grouped_reducescatter([spread, spread], op=op)):
+            begin = 3 * hvd.rank()
+            assert part.asnumpy().tolist() == [each for each in wanted for _ in range(size)][begin : begin + 3], op
+    expect_error(ValueError, lambda: hvd.allreduce(mine, op=hvd.Average).asnumpy(), "bool")
 
 
 @check
@@ -148,7 +158,7 @@ def a_broadcast_gives_the_roots(dtype: str) -> None:
     assert hvd.broadcast_(given, root) is given and values_of(given) == [root + 1] * 6
 
 
-@check.each("float32", "bfloat16", "int64")
+@check.each(*INTEGERS, *FLOATS)
 def a_reducescatter_gives_this_ranks_rows(dtype: str) -> None:
     size, rank = hvd.size(), hvd.rank()
     rows = 2 * size + 1
@@ -185,6 +195,42 @@ def a_gather_and_a_scatter_know_their_root() -> None:
     mine = hvd.scatter(mx.nd.arange(size * 2) + 10 * rank, root)
     assert values_of(mine) == [10 * root + 2 * rank, 10 * root + 2 * rank + 1]
     expect_error(ValueError, lambda: hvd.scatter(mx.np.array(1.0), 0), "scatter", "scalar")
+
+
+def numbered(dtype: str, rows: int) -> mx.nd.NDArray:
+    """Rows of two elements, whose numbers tell the rank and the row."""
+    first = 10 * hvd.rank()
+    if dtype == "bool":
+        return mx.np.array([[(first + row) % 3 == 0, row % 2 == 0] for row in range(rows)], dtype="bool")
+    return mx.nd.array([[first + row, row] for row in range(rows)]).astype(type_of(dtype))
+
+
+def numbers_of(dtype: str, rank: int, rows: Sequence[int]) -> List[float]:
+    if dtype == "bool":
+        return [float(each) for row in rows for each in ((10 * rank + row) % 3 == 0, row % 2 == 0)]
+    return [float(each) for row in rows for each in (10 * rank + row, row)]
+
+
+@check.each(*INTEGERS, *FLOATS, "bool")
+def rows_of_all_types_find_their_rank(dtype: str) -> None:
+    size, rank, root = hvd.size(), hvd.rank(), hvd.size() - 1
+    given = numbered(dtype, 2 * size)
+    mine, everyone = [2 * rank, 2 * rank + 1], range(size)
+    gathered = [number for other in everyone for number in numbers_of(dtype, other, range(2 * size))]
+    rows, counts = hvd.alltoall(given, splits=[2] * size)
+    assert counts.asnumpy().tolist() == [2] * size
+    results = {
+        "alltoall": (hvd.alltoall(given), [number for other in everyone for number in numbers_of(dtype, other, mine)]),
+        "splits": (rows, [number for other in everyone for number in numbers_of(dtype, other, mine)]),
+        "gather": (hvd.gather(given, root), gathered if rank == root else []),
+        "scatter": (hvd.scatter(given, root), numbers_of(dtype, root, mine)),
+        "allgather": (hvd.allgather(given), gathered),
+        "grouped_allgather": (hvd.grouped_allgather([given, given])[1], gathered),
+        "broadcast": (hvd.broadcast(given, root), numbers_of(dtype, root, range(2 * size))),
+        "broadcast_": (hvd.broadcast_(given.copy(), root), numbers_of(dtype, root, range(2 * size))),
+    }
+    for name, (result, wanted) in results.items():
+        assert dtype_of(result) == dtype and values_of(result) == wanted, (name, values_of(result), wanted)
 
 
 @check

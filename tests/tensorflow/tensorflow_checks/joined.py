@@ -75,7 +75,7 @@ def an_allgathers_gradient_has_the_ranks_own_rows() -> None:
         name = f"own{len(ranks)}"
 
         def numbered(given: Any, name: str = name, process_set: Any = process_set) -> Any:
-            gathered = hvd.allgather(given, name, process_set)
+            gathered = hvd.allgather(given, name, process_set=process_set)
             return gathered * tf.cast(tf.range(tf.shape(gathered)[0])[:, tf.newaxis], tf.float32)
 
         # The mean over all of the set of (rank + 1) times the number of the row.

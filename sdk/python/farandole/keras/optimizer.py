@@ -63,12 +63,12 @@ def PartialDistributedOptimizer(
     sparse_as_dense: bool = False,
     gradient_predivide_factor: float = 1.0,
     op: int = Average,
-    backward_passes_per_step: int = 1,
-    average_aggregated_gradients: bool = False,
     groups: Any = None,
     process_set: ProcessSet = global_process_set,
     local_layers: Union[Any, Iterable[Any], None] = None,
     scale_local_gradients: bool = True,
+    backward_passes_per_step: int = 1,
+    average_aggregated_gradients: bool = False,
 ) -> Any:
     """As DistributedOptimizer; the gradients of `local_layers`, a layer or several, stay this rank's own. Layers may be built
     later."""

@@ -167,9 +167,9 @@ def grouped_reducescatter(
     op: int = Average,
     name: Optional[str] = None,
     priority: int = 0,
+    process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
 ) -> List[mx.nd.NDArray]:
     tensors = [accept(tensor) for tensor in _ops.listed(tensors)]
     _require_rows("reducescatter", tensors)
@@ -187,12 +187,12 @@ def reducescatter(
     op: int = Average,
     name: Optional[str] = None,
     priority: int = 0,
+    process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
 ) -> mx.nd.NDArray:
     factors = (prescale_factor, postscale_factor)
-    return grouped_reducescatter([tensor], op, name, priority, *factors, process_set)[0]
+    return grouped_reducescatter([tensor], op, name, priority, process_set, *factors)[0]
 
 
 def _broadcast(

@@ -177,8 +177,9 @@ def _allreduce_slices(
         prescale, postscale = 1.0 if is_bool else prescale * postscale, 1.0
     slices = _scaled(slices, prescale)
     own = [f"{name}.values", f"{name}.indices"] if name else [None, None]
-    values = allgather(slices.values, own[0], process_set)
-    slices = tf.IndexedSlices(values, allgather(slices.indices, own[1], process_set), slices.dense_shape)
+    values = allgather(slices.values, own[0], process_set=process_set)
+    indices = allgather(slices.indices, own[1], process_set=process_set)
+    slices = tf.IndexedSlices(values, indices, slices.dense_shape)
     if op == Average:
         slices = _divided(slices, _set_size(process_set))
     return _scaled(slices, postscale)
@@ -227,8 +228,8 @@ def _gathered_shape(output: tf.Tensor, tensor: tf.Tensor) -> None:
 def grouped_allgather(
     tensors: Sequence[Any],
     name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
 ) -> List[tf.Tensor]:
     del ignore_name_scope
     tensors = [_dense(tensor) for tensor in _ops.listed(tensors)]
@@ -249,10 +250,10 @@ def grouped_allgather(
 def allgather(
     tensor: Any,
     name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
 ) -> tf.Tensor:
-    return grouped_allgather([tensor], name, process_set, ignore_name_scope)[0]
+    return grouped_allgather([tensor], name, ignore_name_scope, process_set)[0]
 
 
 @described_by(Operations.broadcast)
@@ -260,8 +261,8 @@ def broadcast(
     tensor: Any,
     root_rank: int,
     name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
 ) -> tf.Tensor:
     del ignore_name_scope
     return broadcast_all([_dense(tensor)], root_rank, name, process_set)[0]
@@ -289,8 +290,8 @@ def alltoall(
     tensor: Any,
     splits: Any = None,
     name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
 ) -> Any:
     del ignore_name_scope
     tensor = _dense(tensor)
@@ -320,8 +321,8 @@ def gather(
     tensor: Any,
     root_rank: int,
     name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
 ) -> tf.Tensor:
     del ignore_name_scope
     return _rooted(ops.farandole_gather, tensor, root_rank, name, process_set, "gather")
@@ -332,8 +333,8 @@ def scatter(
     tensor: Any,
     root_rank: int,
     name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
     ignore_name_scope: bool = False,
+    process_set: ProcessSet = global_process_set,
 ) -> tf.Tensor:
     del ignore_name_scope
     return _rooted(ops.farandole_scatter, tensor, root_rank, name, process_set, "scatter")
@@ -345,11 +346,11 @@ def grouped_reducescatter(
     device_dense: str = "",
     compression: Type = Compression.none,
     op: int = Average,
-    name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     ignore_name_scope: bool = False,
+    name: Optional[str] = None,
 ) -> List[tf.Tensor]:
     del device_dense, ignore_name_scope
     _ops.check_factors(prescale_factor, postscale_factor)
@@ -378,12 +379,12 @@ def reducescatter(
     op: int = Average,
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-    ignore_name_scope: bool = False,
 ) -> tf.Tensor:
     return grouped_reducescatter(
-        [tensor], device_dense, compression, op, name, process_set, prescale_factor, postscale_factor, ignore_name_scope
+        [tensor], device_dense, compression, op, process_set, prescale_factor, postscale_factor, ignore_name_scope, name
     )[0]
 
 

@@ -3,7 +3,7 @@
 import pathlib
 import re
 import subprocess
-from typing import Dict, List, Set
+from typing import Dict, Iterator, List, Set, Tuple
 
 import pytest
 from sources import ROOT, Source, tracked_sources
@@ -122,3 +122,52 @@ def test_a_class_with_a_metaphor_for_a_name_is_in_the_glossary(pages: List[Sourc
         if name not in named and re.split(r"(?=[A-Z])", name)[-1] in METAPHORS
     }
     assert not missing, f"{missing}: name it by a term of the field, or explain it in docs/architecture.md, Glossary"
+
+
+# Pages whose tables of differences name the tests that show each row, in a last column "shown by"; and these tests' folders.
+TABLES = {
+    "docs/jax.md": "tests/jax",
+    "docs/keras.md": "tests/keras",
+    "docs/mxnet.md": "tests/mxnet",
+    "docs/tensorflow.md": "tests/tensorflow",
+}
+# These may lack the column.
+WITHOUT_COLUMN = ("docs/keras.md", "docs/tensorflow.md")
+
+
+def rows_of(page: Source) -> List[List[str]]:
+    """The cells of the rows of the page's table of differences, its heads first."""
+    section = re.search(r"^## Differences[^\n]*\n(.*?)(?=^## |\Z)", page.text, re.MULTILINE | re.DOTALL)
+    lines = [line for line in section.group(1).splitlines() if line.startswith("|")] if section else []
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if not line.startswith("|--")]
+
+
+def named_tests(cell: str) -> Iterator[Tuple[str, str]]:
+    """The pairs of a file and a test in a cell: `file`: `test`, `test`; `file`: `test`. Words in a test's place stand for
+    all of the file, which is ""."""
+    for part in cell.split("; "):
+        file, _, names = part.partition(": ")
+        for name in names.split(", "):
+            yield file.strip("`"), name.strip("`") if name.startswith("`") else ""
+
+
+def has_test(folder: str, file: str, name: str) -> bool:
+    """Whether the folder's file, a module of checks unless it ends in .py, has the test."""
+    found = list((ROOT / folder).glob(file if file.endswith(".py") else f"*_checks/{file}.py"))
+    return any(not name or re.search(rf"^def {name}\(", path.read_text(), re.MULTILINE) for path in found)
+
+
+def test_rows_of_differences_name_tests_that_exist(pages: List[Source]) -> None:
+    wrong = []
+    for page in pages:
+        if page.path not in TABLES:
+            continue
+        heads, *rows = rows_of(page)
+        if heads[-1] != "shown by":
+            wrong += [] if page.path in WITHOUT_COLUMN else [f"{page.path}: the table has no column shown by"]
+            continue
+        for row in rows:
+            tests = list(named_tests(row[-1]))
+            if len(row) != len(heads) or not all(has_test(TABLES[page.path], *test) for test in tests):
+                wrong.append(f"{page.path}: {row[0]}: there is no such test: {row[-1]}")
+    assert not wrong, "\n" + "\n".join(wrong)

@@ -141,6 +141,16 @@ def the_other_ways_train_to_them_as_well() -> None:
 
 
 @check
+def one_call_reduces_all_gradients_of_a_step() -> None:
+    optimizer, params = hvd.DistributedOptimizer(optax.adam(0.05)), first_parameters(0)
+    text = jax.jit(optimizer.update).lower(params, optimizer.init(params), params).as_text()
+    assert len(jax.tree.leaves(params)) == 2 and text.count("custom_call @farandole_") == 1, text
+    gradients = [{"a": jnp.ones(3), "b": [jnp.ones(2), jnp.ones(())]}]
+    text = jax.jit(hvd.grad(lambda tree: sum(leaf.sum() for leaf in jax.tree.leaves(tree)))).lower(gradients).as_text()
+    assert text.count("custom_call @farandole_") == 1, text
+
+
+@check
 def gradients_of_several_passes_are_added_up_first() -> None:
     inputs, targets = batch()
     params = first_parameters(0)

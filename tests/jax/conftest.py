@@ -35,6 +35,7 @@ ALL = (
 SETUPS: Dict[Setup, List[str]] = {
     Setup(1): ["jax_checks.ops", "jax_checks.programs"],
     Setup(2): [
+        "jax_checks.ops",
         "jax_checks.order",
         "jax_checks.derivatives",
         "jax_checks.errors",
@@ -42,8 +43,10 @@ SETUPS: Dict[Setup, List[str]] = {
         "jax_checks.presence",
     ],
     Setup(3): ["jax_checks.ops", "jax_checks.joined"],
-    Setup(4): ["jax_checks.programs"],
-    Setup(2, hosts=2, transport="tcp"): ["jax_checks.ops", "jax_checks.errors"],
+    Setup(4): ["jax_checks.ops", "jax_checks.programs"],
+    Setup(2, hosts=2, transport="tcp"): ["jax_checks.errors"],
+    Setup(3, hosts=3, transport="tcp"): [],
+    Setup(4, hosts=2, transport="tcp"): ["jax_checks.ops"],
 }
 
 

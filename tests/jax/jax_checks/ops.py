@@ -177,6 +177,30 @@ def a_gather_and_a_scatter_know_their_root() -> None:
     expect_error(ValueError, lambda: jax.jit(lambda x: hvd.scatter(x, 0))(jnp.asarray(1)), "scatter", "scalar")
 
 
+def rows_of(dtype: str, rank: int) -> jax.Array:
+    """Two rows for each rank, of numbers that all types have; a greater rank's are greater."""
+    return (jnp.arange(4 * hvd.size()).reshape(-1, 2) % 5 + rank).astype(dtype)
+
+
+@check.each(*INTEGERS, *FLOATS, *SHORT_FLOATS, "bool", "uint32")
+def rows_of_all_types_find_their_rank(dtype: str) -> None:
+    size, rank, root = hvd.size(), hvd.rank(), hvd.size() - 1
+    everyone, mine = [rows_of(dtype, other) for other in range(size)], slice(2 * rank, 2 * rank + 2)
+    reduces = dtype != "uint32"
+
+    def call(given: Any) -> List[Any]:
+        moved = [hvd.alltoall(given), hvd.gather(given, root), hvd.scatter(given, root)]
+        return moved + ([hvd.reducescatter(given, op=hvd.Max)] if reduces else [])
+
+    wanted = [jnp.concatenate([rows[mine] for rows in everyone]), jnp.concatenate(everyone), everyone[root][mine]]
+    wanted += [everyone[-1][mine]] if reduces else []
+    if rank != root:
+        wanted[1] = wanted[1][:0]
+    for found in everywhere(call, everyone[rank]):
+        assert all(each.dtype == dtype for each in found)
+        assert [values_of(each) for each in found] == [values_of(each) for each in wanted], found
+
+
 @check
 def asynchronous_calls_overlap() -> None:
     handles = [hvd.allreduce_async(jnp.full((4,), i), op=hvd.Sum, name=f"async.{i}") for i in range(20)]

@@ -1,4 +1,4 @@
-"""The code of pages of docs/ runs as it stands there, on two ranks."""
+"""The code of pages of docs/ runs as it stands there, on two ranks; each framework's tests run that of its page."""
 
 import pathlib
 import re
@@ -6,8 +6,8 @@ import sys
 
 import harness
 import pytest
+from pages import DOCS, code_of
 
-DOCS = harness.ROOT / "docs"
 # The page's names that its reader has, and what its code must have come to at the end.
 PAGES = {
     "pytorch.md": (
@@ -28,11 +28,6 @@ PAGES = {
         "assert later.tolist() == [1] * 5 and (hvd.allreduce(start, op=hvd.Max) == start).all()\n",
     ),
 }
-
-
-def code_of(page: str) -> str:
-    """Its blocks of Python, one after the other."""
-    return "\n".join(re.findall(r"^```python\n(.*?)^```$", (DOCS / page).read_text(encoding="utf-8"), re.S | re.M))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -27,7 +27,7 @@ constexpr int kBfloat16 = 16, kFloat32 = 11, kComplex64 = 15;  // XLA's numbers
 FfiContext* const kContext = reinterpret_cast<FfiContext*>(0x100);
 void* const kStream = reinterpret_cast<void*>(0x200);
 
-// What the handler has asked of the worker library, and how the library and XLA answer.
+// The calls that the handler has made of the worker library, and how the library and XLA answer.
 struct World {
   std::vector<std::string> calls;
   std::vector<int32_t> members_on_gpu;

@@ -1,4 +1,4 @@
-"""What an import brings along."""
+"""The frameworks that an import brings along."""
 
 import os
 import pathlib

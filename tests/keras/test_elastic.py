@@ -5,7 +5,7 @@ import pathlib
 
 import harness
 import pytest
-from conftest import SETUPS
+from conftest import BACKENDS
 
 PROGRAM = """
 import os, signal
@@ -48,9 +48,9 @@ print(f"ended with {hvd.size()} ranks, epoch {state.epoch}, weight {model.get_we
 """
 
 
-@pytest.mark.parametrize("backend", SETUPS)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_fit_goes_on_after_a_loss(backend: str, tmp_path: pathlib.Path) -> None:
-    variables = {"OMP_NUM_THREADS": "1", "KERAS_BACKEND": "tensorflow", **SETUPS[backend]}
+    variables = {"OMP_NUM_THREADS": "1", "KERAS_BACKEND": "tensorflow", **BACKENDS[backend]}
     # Nobody comes in the place of the one that is lost.
     options = ["--min-np", "1", "--max-np", "2", "--reset-limit", "1"]
     result = harness.run_program(tmp_path, PROGRAM, *options, **variables)
@@ -101,11 +101,11 @@ print(f"ended with {hvd.size()} ranks, weight {model.get_weights()[0][0, 0]:g}",
 """
 
 
-@pytest.mark.parametrize("backend", SETUPS)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_passes_of_a_step_that_is_not_finished_do_not_count(backend: str, tmp_path: pathlib.Path) -> None:
     """A worker joins between two passes: if the other counted on, each would wait for the other. Later it dies while the
     gradients of a step travel, which is had again."""
-    variables = {"OMP_NUM_THREADS": "1", "KERAS_BACKEND": "tensorflow", **SETUPS[backend]}
+    variables = {"OMP_NUM_THREADS": "1", "KERAS_BACKEND": "tensorflow", **BACKENDS[backend]}
     options = ["--min-np", "1", "--max-np", "2", "--slots-per-host", "2", "--reset-limit", "1"]
     options += ["--stall-check-shutdown-time-seconds", "30"]
     result = harness.run_program(tmp_path, PASSES, *options, workers=1, **variables)
@@ -145,7 +145,7 @@ print(f"ended with {hvd.size()} ranks, epoch {state.epoch}, weight {model.get_we
 @pytest.mark.parametrize("backend", ["tensorflow", "legacy"])
 def test_a_worker_may_die_while_the_state_is_given_to_all(backend: str, tmp_path: pathlib.Path) -> None:
     """The survivor gets an error of TensorFlow."""
-    variables = {"OMP_NUM_THREADS": "1", "KERAS_BACKEND": "tensorflow", **SETUPS[backend]}
+    variables = {"OMP_NUM_THREADS": "1", "KERAS_BACKEND": "tensorflow", **BACKENDS[backend]}
     options = ["--min-np", "1", "--max-np", "2", "--reset-limit", "1"]
     result = harness.run_program(tmp_path, LOST, *options, **variables)
     said = result.stdout + result.stderr

@@ -6,6 +6,9 @@ import harness
 
 
 def test_check_passes_on_all_ranks(
-    backend: str, size: int, check_name: str, checked: Callable[[str, int], harness.Outcome]
+    backend: str,
+    setup: harness.Setup,
+    check_name: str,
+    checked: Callable[[str, harness.Setup], harness.Outcome],
 ) -> None:
-    checked(backend, size).require(check_name)
+    checked(backend, setup).require(check_name)

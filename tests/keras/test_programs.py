@@ -9,16 +9,21 @@ from typing import Dict, List
 import harness
 import numpy
 import pytest
-from conftest import SETUPS
+from conftest import BACKENDS
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 EXAMPLES = harness.ROOT / "examples"
 
 
-def run(folder: pathlib.Path, setup: str, options: List[str], *words: object) -> str:
+def run(folder: pathlib.Path, backend: str, options: List[str], *words: object) -> str:
     """The stdout of a job, which must end well. Its files are in the folder."""
     harness.require_cli()
-    environment: Dict[str, str] = {**os.environ, "OMP_NUM_THREADS": "1", "KERAS_BACKEND": "tensorflow", **SETUPS[setup]}
+    environment: Dict[str, str] = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "KERAS_BACKEND": "tensorflow",
+        **BACKENDS[backend],
+    }
     command = [
         str(harness.CLI),
         "run",
@@ -118,5 +123,5 @@ print(sorted(after - before - {keras.backend.backend()}))
 
 
 def test_no_other_framework_is_imported() -> None:
-    environment = {**os.environ, **SETUPS["jax"]}
+    environment = {**os.environ, **BACKENDS["jax"]}
     assert subprocess.check_output([sys.executable, "-c", IMPORTS], env=environment, text=True) == "[]\n"

@@ -29,7 +29,7 @@ from .. import *  # noqa: F401,F403
 from .. import __version__ as __version__
 from ..objects import allgather_object, broadcast_object  # noqa: F401
 from . import callbacks, elastic  # noqa: F401
-from .ops import allgather, allreduce, broadcast, reducescatter  # noqa: F401
+from .ops import allgather, allreduce, broadcast, join, reducescatter  # noqa: F401
 from .optimizer import (  # noqa: F401
     Compression,
     DistributedOptimizer,
@@ -52,6 +52,7 @@ __all__ = [
     "broadcast_variables",
     "callbacks",
     "elastic",
+    "join",
     "load_model",
     "reducescatter",
 ]

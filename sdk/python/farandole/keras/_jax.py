@@ -15,6 +15,7 @@ from .._keras.exchange import ArrayExchange, Terms, name_of
 from ..jax.arrays import kept_zeros
 from ..jax.compression import Compression as Compression
 from ..jax.ops import as_sent, is_traced
+from ..jax.ops import join as join
 from ..process_sets import ProcessSet
 
 
@@ -113,25 +114,26 @@ def make_exchange(terms: Terms) -> Exchange:
     return Exchange(terms)
 
 
-def allreduce(value: Any, op: int, prescale: float, postscale: float, name: Optional[str], compression: Type) -> Any:
+def allreduce(
+    value: Any, op: int, factors: Tuple[float, float], name: Optional[str], compression: Type, process_set: ProcessSet
+) -> Any:
     """See farandole.keras.ops."""
-    factors = {"prescale_factor": prescale, "postscale_factor": postscale}
-    return hvd.allreduce(jnp.asarray(value), name=name, compression=compression, op=op, **factors)
+    return hvd.allreduce(jnp.asarray(value), None, name, compression, op, *factors, process_set)
 
 
-def allgather(value: Any, name: Optional[str]) -> Any:
+def allgather(value: Any, name: Optional[str], process_set: ProcessSet) -> Any:
     """See farandole.keras.ops. In a compiled function all ranks have equally many rows."""
-    return hvd.allgather(jnp.asarray(value), name)
+    return hvd.allgather(jnp.asarray(value), name, process_set)
 
 
-def broadcast(value: Any, root_rank: int, name: Optional[str]) -> Any:
+def broadcast(value: Any, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Any:
     """See farandole.keras.ops."""
-    return hvd.broadcast(jnp.asarray(value), root_rank, name)
+    return hvd.broadcast(jnp.asarray(value), root_rank, name, process_set)
 
 
-def reducescatter(value: Any, op: int, name: Optional[str]) -> Any:
+def reducescatter(value: Any, op: int, name: Optional[str], process_set: ProcessSet) -> Any:
     """See farandole.keras.ops."""
-    return hvd.reducescatter(jnp.asarray(value), name, op=op)
+    return hvd.reducescatter(jnp.asarray(value), name, op=op, process_set=process_set)
 
 
 def broadcast_variables(variables: Sequence[Any], root_rank: int, process_set: ProcessSet) -> None:

@@ -10,6 +10,7 @@ from .._handles import synchronize
 from .._keras.exchange import ArrayExchange, Terms, name_of
 from ..process_sets import ProcessSet
 from ..torch import Compression as Compression
+from ..torch import join as join
 from ._memory import in_own_memory
 
 
@@ -69,25 +70,28 @@ def _tensor(value: Any) -> torch.Tensor:
     return tensor
 
 
-def allreduce(value: Any, op: int, prescale: float, postscale: float, name: Optional[str], compression: Type) -> Any:
+def allreduce(
+    value: Any, op: int, factors: Tuple[float, float], name: Optional[str], compression: Type, process_set: ProcessSet
+) -> Any:
     """See farandole.keras.ops."""
     sent, context = compression.compress(_tensor(value))
-    return compression.decompress(hvd.allreduce(sent, None, name, Compression.none, op, prescale, postscale), context)
+    reduced = hvd.allreduce(sent, None, name, Compression.none, op, *factors, process_set)
+    return compression.decompress(reduced, context)
 
 
-def allgather(value: Any, name: Optional[str]) -> Any:
+def allgather(value: Any, name: Optional[str], process_set: ProcessSet) -> Any:
     """See farandole.keras.ops."""
-    return hvd.allgather(_tensor(value), name)
+    return hvd.allgather(_tensor(value), name, process_set)
 
 
-def broadcast(value: Any, root_rank: int, name: Optional[str]) -> Any:
+def broadcast(value: Any, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Any:
     """See farandole.keras.ops."""
-    return hvd.broadcast(_tensor(value), root_rank, name)
+    return hvd.broadcast(_tensor(value), root_rank, name, process_set)
 
 
-def reducescatter(value: Any, op: int, name: Optional[str]) -> Any:
+def reducescatter(value: Any, op: int, name: Optional[str], process_set: ProcessSet) -> Any:
     """See farandole.keras.ops."""
-    return hvd.reducescatter(_tensor(value), name=name, op=op)
+    return hvd.reducescatter(_tensor(value), name=name, op=op, process_set=process_set)
 
 
 def broadcast_variables(variables: Sequence[Any], root_rank: int, process_set: ProcessSet) -> None:

@@ -1,6 +1,6 @@
 """Keras 3 on TensorFlow, and tf-keras: gradients and values travel by the ops of this package."""
 
-from typing import Any, Optional, Sequence, Type
+from typing import Any, Optional, Sequence, Tuple, Type
 
 import tensorflow as tf
 
@@ -11,6 +11,7 @@ from ._ops_library import why_not_compiled as why_not_compiled
 from .aggregation import LocalGradients
 from .compression import Compression as Compression
 from .gradient_exchange import GradientExchange
+from .ops import join as join
 from .optimizer import KerasExchange
 
 
@@ -37,25 +38,27 @@ def _run(outputs: Any) -> Any:
     return tf.compat.v1.keras.backend.get_session().run(outputs)
 
 
-def allreduce(value: Any, op: int, prescale: float, postscale: float, name: Optional[str], compression: Type) -> Any:
+def allreduce(
+    value: Any, op: int, factors: Tuple[float, float], name: Optional[str], compression: Type, process_set: ProcessSet
+) -> Any:
     """See farandole.keras.ops."""
-    terms = {"op": op, "prescale_factor": prescale, "postscale_factor": postscale}
+    terms = {"op": op, "prescale_factor": factors[0], "postscale_factor": factors[1], "process_set": process_set}
     return _run(ops.allreduce(tf.convert_to_tensor(value), name=name, compression=compression, **terms))
 
 
-def allgather(value: Any, name: Optional[str]) -> Any:
+def allgather(value: Any, name: Optional[str], process_set: ProcessSet) -> Any:
     """See farandole.keras.ops."""
-    return _run(ops.allgather(tf.convert_to_tensor(value), name))
+    return _run(ops.allgather(tf.convert_to_tensor(value), name, process_set))
 
 
-def broadcast(value: Any, root_rank: int, name: Optional[str]) -> Any:
+def broadcast(value: Any, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Any:
     """See farandole.keras.ops."""
-    return _run(ops.broadcast(tf.convert_to_tensor(value), root_rank, name))
+    return _run(ops.broadcast(tf.convert_to_tensor(value), root_rank, name, process_set))
 
 
-def reducescatter(value: Any, op: int, name: Optional[str]) -> Any:
+def reducescatter(value: Any, op: int, name: Optional[str], process_set: ProcessSet) -> Any:
     """See farandole.keras.ops."""
-    return _run(ops.reducescatter(tf.convert_to_tensor(value), op=op, name=name))
+    return _run(ops.reducescatter(tf.convert_to_tensor(value), op=op, name=name, process_set=process_set))
 
 
 def broadcast_variables(given: Sequence[Any], root_rank: int, process_set: ProcessSet) -> None:

@@ -22,6 +22,7 @@ if _IS_KERAS_3:
         broadcast,
         broadcast_global_variables,
         broadcast_variables,
+        join,
         load_model,
         reducescatter,
     )
@@ -33,6 +34,7 @@ else:
         broadcast,
         broadcast_global_variables,
         broadcast_variables,
+        join,
         load_model,
         reducescatter,
     )
@@ -53,6 +55,7 @@ __all__ = [
     "broadcast_variables",
     "callbacks",
     "elastic",
+    "join",
     "load_model",
     "reducescatter",
 ]

@@ -9,6 +9,7 @@ from ...reduce_ops import Average, choose
 from .. import keras_backend
 from ..compression import Compression as Compression
 from ..keras_backend import broadcast_global_variables as broadcast_global_variables
+from ..keras_backend import join as join
 from ._choice import keras
 
 
@@ -20,24 +21,30 @@ def allreduce(
     postscale_factor: float = 1.0,
     op: Optional[int] = None,
     compression: Type = Compression.none,
+    process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Returns postscale_factor * op over ranks (prescale_factor * value); `op` is Average by default."""
-    return keras_backend.allreduce(value, choose(op, average), prescale_factor, postscale_factor, name, compression)
+    factors = (prescale_factor, postscale_factor)
+    return keras_backend.allreduce(value, choose(op, average), factors, name, compression, process_set)
 
 
-def allgather(value: Any, name: Optional[str] = None) -> Any:
+def allgather(value: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
     """Returns the ranks' values, concatenated along the first dimension, in which they may differ."""
-    return keras_backend.allgather(value, name)
+    return keras_backend.allgather(value, name, process_set)
 
 
-def broadcast(value: Any, root_rank: int, name: Optional[str] = None) -> Any:
+def broadcast(
+    value: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> Any:
     """Returns the value of `root_rank`."""
-    return keras_backend.broadcast(value, root_rank, name)
+    return keras_backend.broadcast(value, root_rank, name, process_set)
 
 
-def reducescatter(value: Any, name: Optional[str] = None, op: int = Average) -> Any:
+def reducescatter(
+    value: Any, name: Optional[str] = None, op: int = Average, process_set: ProcessSet = global_process_set
+) -> Any:
     """As allreduce, but returns only this rank's part of the rows."""
-    return keras_backend.reducescatter(value, choose(op, None), name)
+    return keras_backend.reducescatter(value, choose(op, None), name, process_set)
 
 
 def broadcast_variables(variables: Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set) -> None:

@@ -25,19 +25,37 @@ def weights_of_all(net: Any) -> Any:
     return hvd.allgather_object(net.get_weights())
 
 
-@check.each("built", "unbuilt", "of the last rank")
-def all_ranks_start_from_the_roots_variables(way: str) -> None:
-    root = hvd.size() - 1 if way == "of the last rank" else 0
-    net = model(way == "built")
-    if way != "built":
-        keras.utils.set_random_seed(5 + hvd.rank())
-    else:
-        net.set_weights([each + hvd.rank() for each in net.get_weights()])
-    compiled(net, hvd.DistributedOptimizer(sgd()))
-    fit(net, hvd.callbacks.BroadcastGlobalVariablesCallback(root))
+def expect_alike(net: Any) -> None:
+    """Fails if a rank has other weights."""
     of_all = weights_of_all(net)
     for other in of_all:
         assert all((a == b).all() for a, b in zip(of_all[0], other))
+
+
+@check.each("first", "last")
+def all_ranks_start_from_the_roots_variables(which: str) -> None:
+    """Their first step is that of one process with the root's weights and the whole batch."""
+    root = hvd.size() - 1 if which == "last" else 0
+    net, alone = model(), compiled(model(), sgd())
+    alone.set_weights([each + root for each in net.get_weights()])
+    net.set_weights([each + hvd.rank() for each in net.get_weights()])
+    compiled(net, hvd.DistributedOptimizer(sgd()))
+    fit(net, hvd.callbacks.BroadcastGlobalVariablesCallback(root))
+    train(alone, [0], batch)
+    assert_close(net.get_weights(), alone.get_weights())
+    expect_alike(net)
+
+
+@check.each("all ranks", "the last rank")
+def where_a_model_is_not_built_all_start_from_the_root_after_the_first_step(where: str) -> None:
+    is_built = where != "all ranks" and hvd.rank() < hvd.size() - 1
+    net = model(is_built)
+    if is_built:
+        net.set_weights([each + hvd.rank() for each in net.get_weights()])
+    keras.utils.set_random_seed(5 + hvd.rank())
+    compiled(net, hvd.DistributedOptimizer(sgd()))
+    fit(net, hvd.callbacks.BroadcastGlobalVariablesCallback(0))
+    expect_alike(net)
 
 
 @check
@@ -53,6 +71,24 @@ def registered_variables_stay_each_ranks_own() -> None:
     of_all = weights_of_all(net)
     assert all((a[2] == of_all[0][2]).all() for a in of_all)
     assert hvd.size() == 1 or (of_all[0][0] != of_all[1][0]).any()
+
+
+@check
+def the_optimizers_state_of_registered_variables_stays() -> None:
+    """tf-keras does not tell for which variable an optimizer keeps what."""
+    if IS_LEGACY:
+        return
+    net = compiled(model(), hvd.DistributedOptimizer(sgd()))
+    net.optimizer.build(net.trainable_variables)
+    velocities = net.optimizer.momentums
+    for each in velocities:
+        each.assign(each + hvd.rank() + 1.0)
+    callback = hvd.callbacks.BroadcastGlobalVariablesCallback(0)
+    callback.register_local_var(net.layers[0].trainable_variables[0])
+    callback.set_model(net)
+    callback.on_train_begin()
+    found = [each.numpy().mean() for each in velocities]
+    assert found == [hvd.rank() + 1.0, 1.0, 1.0, 1.0], found
 
 
 class Events(keras.callbacks.Callback):
@@ -269,6 +305,19 @@ def an_epoch_that_was_begun_is_ended_only() -> None:
     fit(net, *callbacks, note, rates, epochs=3, steps=5)
     assert len(rates.rates) == 2 + 5 + 5 and seen == [(6, 0), (7, 0), (8, 0)], (len(rates.rates), seen)
     expect_error(ValueError, lambda: elastic.CommitStateCallback(state, batches_per_commit=0), "at least 1")
+
+
+@check
+def epochs_count_from_the_initial_one_too() -> None:
+    """Of five two are over. The program says so to fit(), or has it make those that are left."""
+    net, seen = compiled(model(), hvd.DistributedOptimizer(sgd())), []
+    state = hvd.elastic.KerasState(net, batch=0, epoch=0)
+    note = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(state.epoch))
+    callbacks = [hvd.elastic.UpdateEpochStateCallback(state), note]
+    for options in ({"initial_epoch": 2, "epochs": 5}, {"epochs": 3}):
+        state.epoch = 2
+        net.fit(*own(0), verbose=0, callbacks=callbacks, **options)
+    assert seen == [3, 4, 5] * 2, seen
 
 
 class Stopping(keras.callbacks.Callback):

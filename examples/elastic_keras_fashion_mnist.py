@@ -22,6 +22,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=3, help="passes over them (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=64, help="images per worker and step (default: %(default)s)")
     parser.add_argument("--lr", type=float, default=0.02, help="learning rate of one worker (default: %(default)s)")
+    parser.add_argument("--save", help="save the model into this file, by rank 0")
     return parser.parse_args()
 
 
@@ -29,10 +30,9 @@ def parse_arguments() -> argparse.Namespace:
 def train(state: Any, images: numpy.ndarray, labels: numpy.ndarray, arguments: argparse.Namespace) -> None:
     """All passes, or what is left of them. It is called again in each new set of workers."""
     state.model.optimizer.learning_rate = arguments.lr * hvd.size()
-    # The workers have equally many images, in another order in each set of workers and pass.
-    count = len(labels) // hvd.size()
-    order = numpy.random.RandomState(state.epoch).permutation(len(labels))
-    mine = order[count * hvd.rank() : count * (hvd.rank() + 1)]
+    # The workers have equally many images. Those of a step follow each other in the order, however many workers there are.
+    count = len(labels) // hvd.size() * hvd.size()
+    mine = slice(hvd.rank(), count, hvd.size())
     if hvd.rank() == 0:
         print(f"{hvd.size()} workers, pass {state.epoch + 1} from batch {state.batch} on", flush=True)
     history = state.model.fit(
@@ -40,6 +40,7 @@ def train(state: Any, images: numpy.ndarray, labels: numpy.ndarray, arguments: a
         labels[mine],
         batch_size=arguments.batch_size,
         epochs=arguments.epochs - state.epoch,
+        shuffle=False,
         callbacks=[
             hvd.callbacks.MetricAverageCallback(),
             hvd.elastic.UpdateEpochStateCallback(state),
@@ -60,8 +61,11 @@ def main() -> None:
     optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(arguments.lr, momentum=0.9))
     model.compile(optimizer, loss, metrics=["accuracy"])
     images, labels = read(arguments.data, "train")
+    order = numpy.random.RandomState(1).permutation(len(labels))[: arguments.images]
     state = hvd.elastic.KerasState(model, batch=0, epoch=0)
-    train(state, images[: arguments.images], labels[: arguments.images], arguments)
+    train(state, images[order], labels[order], arguments)
+    if arguments.save and hvd.rank() == 0:
+        model.save(arguments.save)
 
 
 if __name__ == "__main__":

@@ -73,16 +73,20 @@ def test_documented_checkpoints_have_the_weights(tmp_path: pathlib.Path) -> None
     assert output.count("Keras has its weights") == 1 and output.count("TensorFlow has its weights") == 1, output
 
 
+# Two passes; the images of a step are the same for one worker and for two.
+TERMS = ("--images", 512, "--epochs", 2)
+ONE_WORKER = (*TERMS, "--batch-size", 64, "--lr", 0.04)
+TWO_WORKERS = (*TERMS, "--batch-size", 32, "--lr", 0.02)
+
+
 @pytest.fixture(scope="module", name="alone")
 def trained_alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder with a model, `initial.keras`, and what one process makes of it with the whole batch, `alone.keras`."""
     folder = tmp_path_factory.mktemp("alone")
-    example = EXAMPLES / "keras_fashion_mnist.py"
-    run(folder, "jax", ["-np", "1"], example, "--images", 64, "--epochs", 0, "--save", folder / "initial.keras")
-    terms = ("--images", 512, "--epochs", 1, "--warmup-epochs", 0, "--resume", folder / "initial.keras")
-    run(
-        folder, "jax", ["-np", "1"], example, *terms, "--batch-size", 64, "--lr", 0.04, "--save", folder / "alone.keras"
-    )
+    example, initial = EXAMPLES / "keras_fashion_mnist.py", folder / "initial.keras"
+    run(folder, "jax", ["-np", "1"], example, "--images", 64, "--epochs", 0, "--save", initial)
+    terms = ("--warmup-epochs", 0, "--resume", initial, "--save", folder / "alone.keras")
+    run(folder, "jax", ["-np", "1"], example, *ONE_WORKER, *terms)
     return folder
 
 
@@ -93,23 +97,33 @@ def weights(path: pathlib.Path) -> List[numpy.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
-def test_the_example_trains_as_one_process(backend: str, alone: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    example, saved = EXAMPLES / "keras_fashion_mnist.py", tmp_path / "saved.keras"
-    terms = ("--images", 512, "--epochs", 1, "--warmup-epochs", 0, "--resume", alone / "initial.keras")
-    output = run(tmp_path, backend, ["-np", "2"], example, *terms, "--batch-size", 32, "--lr", 0.02, "--save", saved)
-    assert "pass 1/1: loss" in output, output
+def expect_as_alone(saved: pathlib.Path, alone: pathlib.Path) -> None:
+    """Fails if a model was not trained as by one process."""
     initial, wanted = weights(alone / "initial.keras"), weights(alone / "alone.keras")
     for start, mine, one in zip(initial, weights(saved), wanted):
         assert numpy.abs(one - start).max() > 1e-4
         numpy.testing.assert_allclose(mine, one, rtol=1e-3, atol=1e-5)
 
 
-def test_the_elastic_example_runs(tmp_path: pathlib.Path) -> None:
-    options = ["-np", "2", "--min-np", "2", "--max-np", "2"]
-    terms = ("--images", 512, "--epochs", 2)
-    output = run(tmp_path, "jax", options, EXAMPLES / "elastic_keras_fashion_mnist.py", *terms)
-    assert "2 workers, pass 1 from batch 0 on" in output and "2 passes: accuracy" in output, output
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_the_example_trains_as_one_process(backend: str, alone: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    example, saved = EXAMPLES / "keras_fashion_mnist.py", tmp_path / "saved.keras"
+    terms = ("--warmup-epochs", 0, "--resume", alone / "initial.keras", "--save", saved)
+    output = run(tmp_path, backend, ["-np", "2"], example, *TWO_WORKERS, *terms)
+    assert "pass 2/2: loss" in output, output
+    expect_as_alone(saved, alone)
+
+
+def test_the_elastic_example_trains_as_one_process_with_a_loss(alone: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """A worker is killed in the second pass, and another one comes in its place."""
+    saved = tmp_path / "saved.keras"
+    options = ["-np", "2", "--min-np", "2", "--max-np", "2", "--reset-limit", "3"]
+    program = (PROGRAMS / "killed_in_second_pass.py", EXAMPLES / "elastic_keras_fashion_mnist.py")
+    output = run(tmp_path, "jax", options, *program, *TWO_WORKERS, "--save", saved)
+    begun = [f"[0] 2 workers, pass {number} from batch 0 on" for number in (1, 2)]
+    assert [line for line in output.splitlines() if "workers, pass" in line] == begun, output
+    assert "2 passes: accuracy" in output, output
+    expect_as_alone(saved, alone)
 
 
 IMPORTS = """

@@ -48,12 +48,12 @@ def allreduce(
 
 def allgather(value: Any, name: Optional[str], process_set: ProcessSet) -> Any:
     """See farandole.keras.ops."""
-    return _run(ops.allgather(tf.convert_to_tensor(value), name, process_set))
+    return _run(ops.allgather(tf.convert_to_tensor(value), name, process_set=process_set))
 
 
 def broadcast(value: Any, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Any:
     """See farandole.keras.ops."""
-    return _run(ops.broadcast(tf.convert_to_tensor(value), root_rank, name, process_set))
+    return _run(ops.broadcast(tf.convert_to_tensor(value), root_rank, name, process_set=process_set))
 
 
 def reducescatter(value: Any, op: int, name: Optional[str], process_set: ProcessSet) -> Any:

@@ -33,7 +33,7 @@ function StacksNow({ tenant, name }: JobProps): JSX.Element {
       <button type="button" onClick={ask}>
         Stacks now
       </button>
-      <span class="remark">which line each program is in, and who waits for whom; no program is stopped for it</span>
+      <span class="remark">which line each program is in, and who waits for whom; each thread is stopped for a moment</span>
       <p role="status">{said}</p>
     </div>
   );

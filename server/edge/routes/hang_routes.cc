@@ -112,25 +112,30 @@ void AnswerKept(CallRouter* router, const JobRegistry* registry, const HangPlace
            });
 }
 
-void AskNow(CallRouter* router, const HangPlaces& places, const HttpRequest& request, const HttpIdentity& identity,
-            HttpAnswer answer) {
+// Threads of the workers' processes are stopped for a moment: that is audited, although it changes nothing.
+void AskNow(CallRouter* router, const JobRegistry* registry, const HangPlaces& places, const HttpRequest& request,
+            const HttpIdentity& identity, HttpAnswer answer) {
   const absl::StatusOr<JobAction> call = AdmitCall(router, request, identity, Right::kView, kStacks);
   if (!call.ok()) return answer(Refuse(call.status()));
   const bool as_archive = QueryValue(request.query, "format") == "archive";
   std::optional<HttpAnswer> held = Admit(places, as_archive, identity, std::move(answer));
   if (!held.has_value()) return;
-  AskJob<v1::DiagnoseResponse>(
-      router, call->caller, call->job,
-      [](CallId call) {
-        return EvidenceRequested{call, true, false};
-      },
-      *std::move(held),
-      [router, viewer = call->caller, key = call->job, as_archive](v1::DiagnoseResponse found, const HttpAnswer& last) {
-        router->TakePaceOfAnswer(viewer, found.ByteSizeLong());
-        auto said = std::make_shared<const v1::DiagnoseResponse>(std::move(found));
-        if (as_archive) return AnswerArchive(router, viewer, key, std::move(said), last);
-        last(HangReply("asked", std::move(said)));
-      });
+  const auto event = [](CallId call) { return EvidenceRequested{call, true, false}; };
+  const auto use = [router, viewer = call->caller, key = call->job, as_archive](v1::DiagnoseResponse found,
+                                                                                const HttpAnswer& last) {
+    router->TakePaceOfAnswer(viewer, found.ByteSizeLong());
+    auto said = std::make_shared<const v1::DiagnoseResponse>(std::move(found));
+    if (as_archive) return AnswerArchive(router, viewer, key, std::move(said), last);
+    last(HangReply("asked", std::move(said)));
+  };
+  // A page that has no place asks again: it has no line before.
+  const absl::Status audited = Audit(router, registry, *call);
+  if (absl::IsNotFound(audited)) {
+    // A launch without workers may have the name: nobody is stopped.
+    return AskJob<v1::DiagnoseResponse>(router, call->caller, call->job, event, *std::move(held), use);
+  }
+  if (!audited.ok()) return (*held)(Refuse(audited));
+  CarryOut<v1::DiagnoseResponse>(router, *call, event, *std::move(held), use);
 }
 
 }  // namespace
@@ -144,10 +149,11 @@ std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registr
                         AnswerKept(router, registry, places, request, identity, as_archive, std::move(answer));
                       }});
   }
-  routes.push_back({"POST", kStacks, HttpAccess::kTenant,
-                    [router, places](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
-                      AskNow(router, places, request, identity, std::move(answer));
-                    }});
+  routes.push_back(
+      {"POST", kStacks, HttpAccess::kTenant,
+       [router, registry, places](const HttpRequest& request, const HttpIdentity& identity, HttpAnswer answer) {
+         AskNow(router, registry, places, request, identity, std::move(answer));
+       }});
   return routes;
 }
 

@@ -24,7 +24,7 @@ struct HangPlaces {
 //                                        "gathering" (its ranks are being asked), "gone", each with the sentence "why"
 //   GET  /api/v1/jobs/NAME/hang/archive  the same as a .tar.gz with everything; 404, 409 or 503 where nothing is kept
 //   POST /api/v1/jobs/NAME/stacks        asks the ranks now, which takes 4 s at most; "state": "asked". format=archive:
-//                                        the .tar.gz. It changes nothing: the audit log has no line, as of Diagnose
+//                                        the .tar.gz. The audit log has it; 404: there is no such job, and no line
 // An archive takes 2 MiB of evidence and names the ranks that it leaves out; 429: the caller's tenant has its places in
 // use. `router` and `registry` outlive the routes.
 std::vector<HttpRoute> HangRoutes(CallRouter* router, const JobRegistry* registry, const HangPlaces& places);

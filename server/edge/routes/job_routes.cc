@@ -118,14 +118,17 @@ absl::StatusOr<JobAction> AdmitCall(CallRouter* router, const HttpRequest& reque
   return JobAction{access, *key, {absl::StrCat("POST ", path), request.peer, absl::StrCat("job ", key->Text())}};
 }
 
+absl::Status Audit(CallRouter* router, const JobRegistry* registry, const JobAction& action) {
+  if (absl::Status found = FindJob(registry, action.job).status(); !found.ok()) return found;
+  if (router->audit() == nullptr) return absl::OkStatus();
+  return router->audit()->AllowChange(action.caller, action.audited, SteadyNow());
+}
+
 absl::StatusOr<JobAction> AdmitAction(CallRouter* router, const JobRegistry* registry, const HttpRequest& request,
                                       const HttpIdentity& identity, Right right, absl::string_view path) {
   absl::StatusOr<JobAction> action = AdmitCall(router, request, identity, right, path);
   if (!action.ok()) return action;
-  if (absl::Status found = FindJob(registry, action->job).status(); !found.ok()) return found;
-  if (router->audit() == nullptr) return action;
-  if (absl::Status allowed = router->audit()->AllowChange(action->caller, action->audited, SteadyNow()); !allowed.ok())
-    return allowed;
+  if (absl::Status audited = Audit(router, registry, *action); !audited.ok()) return audited;
   return action;
 }
 

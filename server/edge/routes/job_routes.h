@@ -53,15 +53,17 @@ struct JobAction {
   JobKey job;
   AuditLog::Call audited;
 };
-// For a call that changes nothing, of which the audit log has no line. `path`: the route's. PERMISSION_DENIED: a page
-// of another site has sent it, or the caller has not this right; KeyFor's and TakePace's errors.
+// Of what the audit log has no line yet. `path`: the route's. PERMISSION_DENIED: a page of another site has sent it, or
+// the caller has not this right; KeyFor's and TakePace's errors.
 absl::StatusOr<JobAction> AdmitCall(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity,
                                     Right right, absl::string_view path);
-// For a change: its line is in the audit log, synced, on return. AdmitCall's errors; NOT_FOUND: there is no such job,
-// and no line; UNAVAILABLE: the audit log cannot be written.
+// Writes the line of a call that AdmitCall has admitted: it is in the audit log, synced, on return. NOT_FOUND: there is
+// no such job, and no line; RESOURCE_EXHAUSTED: of AuditLog::AllowChange; UNAVAILABLE: the log cannot be written.
+absl::Status Audit(CallRouter* router, const JobRegistry* registry, const JobAction& action);
+// For a change: AdmitCall, and then Audit, with the errors of both.
 absl::StatusOr<JobAction> AdmitAction(CallRouter* router, const JobRegistry* registry, const HttpRequest& request,
                                       const HttpIdentity& identity, Right right, absl::string_view path);
-// Refuses a change that AdmitAction has allowed. The audit log gets the failure's line when the edge's thread completes
+// Refuses a call that Audit has a line of. The audit log gets the failure's line when the edge's thread completes
 // the reply, so that a job loop's thread does not wait for the disk.
 HttpReply RefuseAction(CallRouter* router, const JobAction& action, const absl::Status& why);
 
@@ -89,7 +91,7 @@ void AskJob(CallRouter* router, const Access& caller, const JobKey& key, const M
   AskJobOr<Message>(router, caller, key, make_event, std::move(answer), std::move(use), Refuse);
 }
 
-// The same for a change: the audit log has its failure too.
+// The same for a call that Audit has a line of: the audit log has its failure too.
 template <typename Message, typename MakeEvent, typename Use>
 void CarryOut(CallRouter* router, const JobAction& action, const MakeEvent& make_event, HttpAnswer answer, Use use) {
   AskJobOr<Message>(router, action.caller, action.job, make_event, std::move(answer), std::move(use),

@@ -1,4 +1,4 @@
-"""Buttons of a job's page: stacks now, and timelines; with rights, confirmation, and changes in the audit log."""
+"""Buttons of a job's page: stacks now, and timelines; with rights, confirmation, and lines in the audit log."""
 
 import json
 import pathlib
@@ -29,7 +29,7 @@ def events_of(page: Page, directory: pathlib.Path) -> List[Any]:
     return found
 
 
-def test_stacks_and_timelines_are_for_those_who_may_and_changes_are_audited(
+def test_stacks_and_timelines_are_for_those_who_may_and_are_audited(
     job: Callable[..., Program], serve: Callable[..., Coordinator], watched: Watched, tmp_path: pathlib.Path
 ) -> None:
     coordinator = serve()
@@ -46,7 +46,9 @@ def test_stacks_and_timelines_are_for_those_who_may_and_changes_are_audited(
     expect(closer).to_contain_text("timeline 1 records since")
     # The link gives the events so far, and later all of them.
     first = events_of(page, tmp_path)
-    closer.get_by_role("button", name="Stop the timeline").press("Enter")
+    stop = closer.get_by_role("button", name="Stop the timeline", exact=True)
+    sure = closer.get_by_role("button", name="Yes: stop the timeline")
+    confirm_by_keys(coordinator, stop, sure, "The workers will send their last events, and record no more.")
     expect(closer).to_contain_text("and has ended")
     events = events_of(page, tmp_path)
     assert len(events) > len(first), (len(first), len(events))
@@ -54,13 +56,15 @@ def test_stacks_and_timelines_are_for_those_who_may_and_changes_are_audited(
     assert any("gradient" in json.dumps(event) for event in events)
     require_clean(page)
 
-    closer.get_by_role("button", name="Stacks now").press("Enter")
+    stacks = closer.get_by_role("button", name="Stacks now", exact=True)
+    sure = closer.get_by_role("button", name="Yes: stacks now")
+    confirm_by_keys(coordinator, stacks, sure, "Each thread of the ranks is stopped for a moment")
     expect(page).to_have_url(re.compile("#/jobs/default/steady/hang$"))
     expect(page.locator("main")).to_contain_text("As the ranks said when you asked")
     expect(page.locator(".stack").first).to_contain_text("diagnosed.py:")
     target = "job default/steady"
     timeline = ("POST /api/v1/jobs/*/timeline", target)
-    assert audited(coordinator) == [timeline, timeline], "stacks change nothing, and have no line"
+    assert audited(coordinator) == [timeline, timeline, ("POST /api/v1/jobs/*/stacks", target)]
 
     check_a_viewer(coordinator, page, tmp_path)
     run.signal(signal.SIGINT)

@@ -78,6 +78,8 @@ def check_the_settings(page: Page) -> None:
     """They are not known until the ranks are asked; then the one that differs is shown, with both values."""
     section = page.get_by_role("region", name="Settings that differ", exact=True)
     expect(section).to_contain_text("Not known of balanced and busy")
-    section.get_by_role("button", name="Ask for the settings now").press("Enter")
+    section.get_by_role("button", name="Ask for the settings now", exact=True).press("Enter")
+    expect(section.locator(".confirm")).to_contain_text("Each thread of the ranks is stopped for a moment")
+    section.get_by_role("button", name="Yes: ask for the settings now").press("Enter")
     table = page.get_by_role("table", name="Settings that differ")
     expect(table.get_by_role("row").filter(has_text="STALL_WARNING_MS")).to_contain_text("7000", timeout=PATIENCE_MS)

@@ -22,7 +22,9 @@ SKIPPED = re.compile(r"rank 2 .* has not submitted allreduce 'grad\.18', for whi
 def archive_of(page: Page, button: bool, name: str, directory: pathlib.Path) -> Dict[str, str]:
     """The texts of the archive's files, by name, as the browser keeps it."""
     with page.expect_download() as download:
-        page.get_by_role("button" if button else "link", name=name).click()
+        page.get_by_role("button" if button else "link", name=name, exact=True).click()
+        if button:
+            page.get_by_role("button", name=f"Yes: {name.lower()}").click()
     assert download.value.suggested_filename.endswith(".tar.gz"), download.value.suggested_filename
     path = directory / "archive.tar.gz"
     download.value.save_as(path)
@@ -104,7 +106,9 @@ def test_each_state_of_the_evidence_is_shown(
     expect(page.locator("main")).to_contain_text("This job has not stalled.", timeout=PATIENCE_MS)
     expect(page.locator("main")).to_contain_text("farandole diagnose calm")
     require_clean(page)
-    page.get_by_role("button", name="Ask the ranks now").press("Enter")
+    page.get_by_role("button", name="Ask the ranks now", exact=True).press("Enter")
+    expect(page.locator(".confirm")).to_contain_text("Each thread of the ranks is stopped for a moment")
+    page.get_by_role("button", name="Yes: ask the ranks now").press("Enter")
     expect(page.locator("main")).to_contain_text("As the ranks said when you asked")
     expect(page.locator(".stack").first).to_contain_text("diagnosed.py:")
     texts = archive_of(page, True, "Ask now, and download all", tmp_path)

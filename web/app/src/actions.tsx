@@ -7,7 +7,7 @@ import { act, askJson, pathOf, type Job, type Timeline, type WantedCheckpoint } 
 import { useAsking, useChange } from "./asking";
 import { Confirmed } from "./confirm";
 import { ago, clock, count, plural } from "./format";
-import { askStacks } from "./hang";
+import { askStacks, STOPS_THREADS } from "./hang";
 import type { JobProps } from "./job";
 import { hasChanged, useLoad } from "./load";
 import { Show } from "./parts";
@@ -30,10 +30,8 @@ function StacksNow({ tenant, name }: JobProps): JSX.Element {
   });
   return (
     <div class="actions">
-      <button type="button" onClick={ask}>
-        Stacks now
-      </button>
-      <span class="remark">which line each program is in, and who waits for whom; each thread is stopped for a moment</span>
+      <Confirmed name="Stacks now" question={STOPS_THREADS} onConfirm={ask} />
+      <span class="remark">which line each program is in, and who waits for whom</span>
       <p role="status">{said}</p>
     </div>
   );
@@ -61,9 +59,8 @@ function TimelineActions({ tenant, name, job }: JobProps & { job: Job }): JSX.El
                 question={`${plural(job.size, "worker")} will send the coordinator all their events until it is stopped${timeline.recording > 0 ? `; timeline ${timeline.recording} will be dropped` : ""}.`} />
             )}
             {runs && timeline.may_record && timeline.is_on && (
-              <button type="button" onClick={() => void record("off")}>
-                Stop the timeline
-              </button>
+              <Confirmed name="Stop the timeline" onConfirm={() => void record("off")}
+                question="The workers will send their last events, and record no more. What there is can be downloaded." />
             )}
             {timeline.recording > 0 && <a href={pathOf(tenant, name, "timeline/file")}>Download the timeline</a>}
             <span class="remark">{stateOf(timeline, runs)}</span>

@@ -6,8 +6,10 @@ import { setQuery, show, type Address } from "./address";
 import { act, askJson, pathOf, viewOf, type Curve, type Job, type JobList, type Logged, type Worker, type Workers } from "./api";
 import { useAsking } from "./asking";
 import { Chart, type Line } from "./chart";
+import { Confirmed } from "./confirm";
 import type { Hang } from "./evidence";
 import { bytes, clock, count, percent } from "./format";
+import { STOPS_THREADS } from "./hang";
 import { hasChanged, useLoad } from "./load";
 import { useWatch } from "./live";
 import { Empty, Problem, Show, Table, type Column } from "./parts";
@@ -216,9 +218,7 @@ function Settings({ a, b }: { a: Job; b: Job }): JSX.Element {
       )}
       {[a, b].some((job) => job.state === "running") && (
         <div class="actions">
-          <button type="button" onClick={ask}>
-            Ask for the settings now
-          </button>
+          <Confirmed name="Ask for the settings now" question={STOPS_THREADS} onConfirm={ask} />
           <p role="status">{said}</p>
         </div>
       )}

@@ -1,10 +1,11 @@
 // Why a job stands: who waits for whom, the stacks of its programs, and what each rank that matters did last; of the last
 // stall, of the job's end, or asked now.
 import type { ComponentChildren, JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { setQuery, showPart } from "./address";
 import { act, askJson, pathOf, type Job } from "./api";
 import { useAsking } from "./asking";
+import { Confirmed } from "./confirm";
 import type { Evidence, Frame, Hang, HangWait, Recorder, StackGroup } from "./evidence";
 import { ago, bytes, clock, count, duration, plural } from "./format";
 import { WaitGraph } from "./graph";
@@ -18,6 +19,9 @@ const IDLE_MS = 15000;
 
 // The answers of ranks that this page has asked, by job: "Stacks now" is on another part of the page.
 const asked = new Map<string, Evidence>();
+
+// What it costs the ranks, before they are asked.
+export const STOPS_THREADS = "Each thread of the ranks is stopped for a moment, while its stack is read. The programs go on.";
 
 // Asks the ranks of a job; the hang page shows what they say. Refusal: the token does not allow it, or the job is away.
 export async function askStacks(tenant: string, name: string): Promise<void> {
@@ -61,17 +65,16 @@ export function HangPage(props: JobProps & { job: Job }): JSX.Element {
 }
 
 function AskAgain({ tenant, name, onAnswer }: JobProps & { onAnswer: () => void }): JSX.Element {
+  const download = useRef<HTMLFormElement>(null);
   const { said, ask } = useAsking(async () => {
     await askStacks(tenant, name);
     onAnswer();
   });
   return (
     <div class="actions">
-      <button type="button" onClick={ask}>
-        Ask the ranks now
-      </button>
-      <form method="post" action={pathOf(tenant, name, "stacks", { format: "archive" })}>
-        <button type="submit">Ask now, and download all</button>
+      <Confirmed name="Ask the ranks now" question={STOPS_THREADS} onConfirm={ask} />
+      <form ref={download} method="post" action={pathOf(tenant, name, "stacks", { format: "archive" })}>
+        <Confirmed name="Ask now, and download all" question={STOPS_THREADS} onConfirm={() => download.current?.submit()} />
       </form>
       <p role="status">{said}</p>
     </div>

@@ -22,16 +22,61 @@ function Trouble({ job, now }: { job: Summary; now: number }): JSX.Element {
   return <span class={job.state === "failed" ? "failed" : "remark"}>{job.reason}</span>;
 }
 
+const keyOf = (job: Partial<Summary>): string => `${job.tenant}/${job.job}`;
+
+// Collectives a second, as the page has heard of them.
+type Pace = { readonly at: number; readonly rate: number };
+const PACES_MS = 120_000;
+const SPARK = { width: 64, height: 16 };
+// They stay while another view is shown.
+let paces: ReadonlyMap<string, readonly Pace[]> = new Map();
+
+function notePaces(jobs: readonly Partial<Summary>[]): void {
+  const at = Date.now();
+  const next = new Map(paces);
+  for (const job of jobs) {
+    const { batches_per_second: rate } = job;
+    if (rate === undefined) continue;
+    const before = next.get(keyOf(job)) ?? [];
+    next.set(keyOf(job), [...before.filter((one) => one.at > at - PACES_MS), { at, rate }]);
+  }
+  for (const [job, of] of next) if ((of.at(-1)?.at ?? 0) <= at - PACES_MS) next.delete(job);
+  paces = next;
+}
+
+// The number beside it says the same to a screen reader.
+function Spark({ of }: { of: readonly Pace[] }): JSX.Element | null {
+  const first = of[0];
+  if (first === undefined || of.length < 2) return null;
+  const most = Math.max(...of.map((one) => one.rate), 1e-9);
+  const x = (at: number): number => SPARK.width + ((at - Date.now()) / PACES_MS) * SPARK.width;
+  const y = (rate: number): number => SPARK.height - 1 - (rate / most) * (SPARK.height - 2);
+  const points = [...of.map((one) => `${x(one.at).toFixed(1)},${y(one.rate).toFixed(1)}`), `${SPARK.width},${y(of.at(-1)?.rate ?? 0).toFixed(1)}`];
+  return (
+    <svg class="spark" width={SPARK.width} height={SPARK.height} aria-hidden="true">
+      <polyline points={points.join(" ")} />
+    </svg>
+  );
+}
+
+function Rate({ job }: { job: Summary }): JSX.Element {
+  if (job.state !== "running") return <>–</>;
+  return (
+    <>
+      <Spark of={paces.get(keyOf(job)) ?? []} /> {job.batches_per_second.toFixed(1)}
+    </>
+  );
+}
+
 function columnsOf(list: JobList): Column<Summary>[] {
   const withTenant = list.is_admin && list.jobs.some((job) => job.tenant !== list.jobs[0]?.tenant);
-  const rate = (job: Summary): string => (job.state === "running" ? job.batches_per_second.toFixed(1) : "–");
   return [
     { name: "Job", of: (job) => <a href={linkOf(job)}>{withTenant ? `${job.tenant}/${job.job}` : job.job}</a> },
     { name: "State", of: (job) => <State state={job.state} /> },
     { name: "What slows it, or why it ended", of: (job) => <Trouble job={job} now={list.now_unix_ms} /> },
     { name: "Workers", isNumber: true, of: workersOf },
     { name: "Epoch", isNumber: true, of: (job) => count(job.epoch) },
-    { name: "Collectives/s", isNumber: true, of: rate },
+    { name: "Collectives/s", isNumber: true, of: (job) => <Rate job={job} /> },
     { name: "Created", isNumber: true, of: (job) => ago(job.created_unix_ms, list.now_unix_ms) },
   ];
 }
@@ -57,14 +102,18 @@ function useNews(): string {
 // Numbers that change all the time are written into the list as it is.
 function useNumbers(list: JobList | undefined): JobList | undefined {
   const [numbers, setNumbers] = useState<ReadonlyMap<string, Partial<Summary>>>(new Map());
-  useEffect(() => setNumbers(new Map()), [list]);
+  useEffect(() => {
+    setNumbers(new Map());
+    notePaces(list?.jobs ?? []);
+  }, [list]);
   useEvents((heard) => {
     if (heard.kind !== "event" || heard.type !== "jobs") return;
     const { jobs } = heard.data as { jobs: Partial<Summary>[] };
-    setNumbers((before) => new Map([...before, ...jobs.map((job) => [`${job.tenant}/${job.job}`, job] as const)]));
+    notePaces(jobs);
+    setNumbers((before) => new Map([...before, ...jobs.map((job) => [keyOf(job), job] as const)]));
   }, []);
   if (!list || numbers.size === 0) return list;
-  return { ...list, jobs: list.jobs.map((job) => ({ ...job, ...numbers.get(`${job.tenant}/${job.job}`) })) };
+  return { ...list, jobs: list.jobs.map((job) => ({ ...job, ...numbers.get(keyOf(job)) })) };
 }
 
 export function Jobs({ address }: { address: Address }): JSX.Element {
@@ -148,7 +197,7 @@ function List({ list, address, offset }: { list: JobList; address: Address; offs
   }
   return (
     <>
-      <Table label="Jobs" columns={columnsOf(list)} rows={list.jobs} keyOf={(job) => `${job.tenant}/${job.job}`} />
+      <Table label="Jobs" columns={columnsOf(list)} rows={list.jobs} keyOf={keyOf} />
       <Pager
         found={list.found}
         offset={offset}

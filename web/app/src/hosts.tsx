@@ -7,7 +7,7 @@ import { DrainHost } from "./departures";
 import { bytes, count, percent } from "./format";
 import type { JobProps } from "./job";
 import { isAbout, useLoad, valueOf } from "./load";
-import { Empty, Pager, Show, Shares, Table, type Column } from "./parts";
+import { Command, Empty, Pager, Show, Shares, Table, type Column } from "./parts";
 import { WorkerTable } from "./ranks";
 
 const PAGE = 100;
@@ -40,7 +40,8 @@ export function Hosts({ tenant, name, address }: JobProps): JSX.Element {
         {(list) =>
           list.found === 0 ? (
             <Empty title="No host takes part.">
-              <p>Hosts appear with the job's first epoch.</p>
+              <p>Hosts appear with the job's first epoch, when all of its workers have joined:</p>
+              <Command>{`farandole job show ${name}`}</Command>
             </Empty>
           ) : (
             <>

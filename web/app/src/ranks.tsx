@@ -7,7 +7,7 @@ import { bytes as showBytes, count, duration, percent } from "./format";
 import { layOut, ownOf, paint, rangeOf, stateOf, STATE_NAMES, type Colours } from "./grid";
 import type { JobProps } from "./job";
 import { isAbout, useLoad } from "./load";
-import { Empty, Pager, Show, State, Table, type Column } from "./parts";
+import { Command, Empty, Pager, Show, State, Table, type Column } from "./parts";
 
 const WORST = 32;
 const PAGE = 100;
@@ -27,6 +27,8 @@ export function Ranks({ tenant, name, address, job }: JobProps & { job: Job }): 
           bytes.length === 0 ? (
             <Empty title="No rank yet.">
               <p>{job.reason}</p>
+              <p>Ranks are given when all of its workers have joined. In a terminal, this says who is awaited:</p>
+              <Command>{`farandole job show ${name}`}</Command>
             </Empty>
           ) : (
             <>

@@ -45,7 +45,7 @@ def output_of(*command: object, cwd: pathlib.Path = harness.ROOT, **environment:
 
 
 def make_install(destination: pathlib.Path, prefix: str) -> pathlib.Path:
-    """What `make install DESTDIR= PREFIX=` does when all is built, which needs Bazel; gives the folder that it fills."""
+    """Does as `make install DESTDIR= PREFIX=` when all is built, which needs Bazel. Returns the folder that it fills."""
     said = output_of("make", "--dry-run", "install", f"DESTDIR={destination}", f"PREFIX={prefix}")
     (last,) = [line for line in said.splitlines() if "install-prefix" in line]
     output_of("sh", "-c", last)

@@ -15,7 +15,7 @@ LIBRARY = harness.ROOT / "sdk" / "python" / "farandole" / "_lib"
 FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{harness.ROOT}", f"-I{harness.ROOT}/sdk/cpp")
 HEADERS = sorted((harness.ROOT / "sdk" / "cpp" / "farandole").glob("*.h"))
 
-# What its reader has around the page's code.
+# The reader's own code around the page's.
 FIVE_LINES = page_code.block("int main() {\n  farandole::Job job")
 SIGNALS = """#include <csignal>
 #include <farandole/farandole.h>

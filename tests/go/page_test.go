@@ -9,7 +9,7 @@ import (
 	"farandole.dev/tests/internal/page"
 )
 
-// What a reader of docs/go.md has around its code, which takes the place of CODE.
+// The own code of a reader of docs/go.md, around the page's, which takes the place of CODE.
 var programsOfThePage = map[string]struct{ text, around string }{
 	"fivelines": {"func train(", `package main
 

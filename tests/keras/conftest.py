@@ -39,7 +39,7 @@ ONE = ("jax",)
 
 
 def modules_of(backend: str, setup: Setup, has_all: bool) -> Sequence[str]:
-    """Those whose checks run on the backend in the setup."""
+    """The modules whose checks run on the backend in the setup."""
     return ALL if has_all else CHOSEN.get((backend, setup), ())
 
 

@@ -148,7 +148,7 @@ using OutputFuture = Continued<Future, TakeOutput>;
 using ExchangeFuture = Continued<GatherFuture, TakeExchanged>;
 using RowsFuture = Continued<GatherFuture, TakeRows>;
 
-/// What `Take` makes of the rows that an operation on the tensor's memory gives. `operation`:
+/// The result of `Take` for the rows that an operation on the tensor's memory gives. `operation`:
 /// StatusOr<Gathered>(ConstTensor).
 template <typename Take, typename Operation>
 std::invoke_result_t<Take, StatusOr<Gathered>> ExchangeNow(const at::Tensor& tensor, const Operation& operation) {

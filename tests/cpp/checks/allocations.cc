@@ -1,4 +1,4 @@
-// What a call of the SDK allocates when ranks exchange something. job_test.cc has the same for a job of size 1.
+// Allocations of a call of the SDK when ranks exchange something. job_test.cc has the same for a job of size 1.
 #include <cstdlib>
 #include <new>
 #include <string>

@@ -20,7 +20,7 @@ const IDLE_MS = 15000;
 // The answers of ranks that this page has asked, by job: "Stacks now" is on another part of the page.
 const asked = new Map<string, Evidence>();
 
-// What it costs the ranks, before they are asked.
+// The cost for the ranks, told before they are asked.
 export const STOPS_THREADS = "Each thread of the ranks is stopped for a moment, while its stack is read. The programs go on.";
 
 // Asks the ranks of a job; the hang page shows what they say. Refusal: the token does not allow it, or the job is away.

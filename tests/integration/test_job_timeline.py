@@ -1,5 +1,6 @@
 """Timelines of whole jobs, by command: all ranks in one file, also of two hosts whose clocks differ, and of a killed rank."""
 
+import functools
 import json
 import os
 import pathlib
@@ -27,6 +28,15 @@ def timeline(coordinator: Coordinator, verb: str, job: str, *more: str) -> str:
     command = [str(harness.CLI), "timeline", verb, job, *coordinator.options(*more)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, (command, ran.stdout, ran.stderr)
+    return ran.stdout + ran.stderr
+
+
+def ask_beside(run: Program, *arguments: str) -> str:
+    """The output of `farandole timeline ARGUMENTS` by the user who has started the run, whose coordinator it finds."""
+    environment = {**os.environ, "XDG_STATE_HOME": str(run.directory / "state"), "HOME": str(run.directory)}
+    command = [str(harness.CLI), "timeline", *arguments]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
     return ran.stdout + ran.stderr
 
 
@@ -123,14 +133,7 @@ def test_a_run_with_a_coordinator_of_its_own_leaves_its_timeline_with_a_killed_r
     program = [sys.executable, str(PROGRAMS / "stepping.py"), str(tmp_path)]
     run = start(str(harness.CLI), "run", "-np", "3", "--job", "alone", *program, PYTHONUNBUFFERED="1")
     victim = int(run.expect(r"\[2\] process (\d+)", START_SECONDS).group(1))
-    environment = {**os.environ, "XDG_STATE_HOME": str(run.directory / "state"), "HOME": str(run.directory)}
-
-    def ask(*arguments: str) -> str:
-        command = [str(harness.CLI), "timeline", *arguments]
-        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout + ran.stderr
-
+    ask = functools.partial(ask_beside, run)
     ask("start", "alone")
     for _ in range(START_SECONDS):
         ask("get", "alone", "-o", str(tmp_path / "so far.json"))
@@ -174,14 +177,7 @@ def test_two_hosts_with_different_clocks_stand_in_one_time(
     program = [sys.executable, str(PROGRAMS / "other_clock.py"), str(PROGRAMS / "stepping.py"), str(tmp_path)]
     run = start(str(harness.CLI), "run", "--job", "clocks", *two_hosts.options(1, 1), *program)
     run.expect("step 50", START_SECONDS)
-    environment = {**os.environ, "XDG_STATE_HOME": str(run.directory / "state"), "HOME": str(run.directory)}
-
-    def ask(*arguments: str) -> str:
-        command = [str(harness.CLI), "timeline", *arguments]
-        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout + ran.stderr
-
+    ask = functools.partial(ask_beside, run)
     ask("start", "clocks")
     for count in range(1, 6):
         (tmp_path / "new").touch()

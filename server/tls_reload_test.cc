@@ -1,10 +1,8 @@
 // The coordinator's certificate is replaced while it runs.
 
-#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -12,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/steady_time.h"
+#include "base/testing/log_lines.h"
 #include "base/tls/certificate.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -19,8 +18,6 @@
 #include "server/testing/http_get.h"
 #include "server/testing/raw_client.h"
 #include "server/testing/test_client.h"
-#include "spdlog/sinks/base_sink.h"
-#include "spdlog/spdlog.h"
 
 namespace farandole {
 namespace {
@@ -124,25 +121,11 @@ TEST_F(TlsReloadTest, ABadPairKeepsTheOldCertificateAndIsCounted) {
   EXPECT_TRUE(Await([&] { return CanList(ChannelFor(second)); }));
 }
 
-// Counts the lines of the log at level info and above.
-class LineCount : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  int lines() const { return lines_; }
-
- private:
-  void sink_it_(const spdlog::details::log_msg&) override { ++lines_; }
-  void flush_() override {}
-
-  std::atomic<int> lines_{0};
-};
-
 TEST_F(TlsReloadTest, HandshakesThatFailFillNoLogAndAreCounted) {
   constexpr int kStrangers = 100;
   Write(Make());
-  const auto before = spdlog::default_logger();
-  const auto count = std::make_shared<LineCount>();  // shared by the logger and the test
   Start();
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", count));
+  LogLines lines;
   for (int i = 0; i < kStrangers; ++i) {
     RawClient stranger(coordinator_->address());
     stranger.Greet();
@@ -154,8 +137,7 @@ TEST_F(TlsReloadTest, HandshakesThatFailFillNoLogAndAreCounted) {
     const size_t at = text.find(row);
     return at != std::string::npos && std::atoi(text.c_str() + at + row.size()) >= kStrangers;
   }));
-  spdlog::set_default_logger(before);
-  EXPECT_LT(count->lines(), 20) << "of " << kStrangers << " strangers";
+  EXPECT_LT(lines.Take().size(), 20u) << "of " << kStrangers << " strangers";
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #include "server/loop/job_loop.h"
 
-#include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/retry/retry_delay.h"
+#include "base/testing/log_lines.h"
 #include "farandole/v1/store.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -17,8 +16,6 @@
 #include "server/loop/job_loops.h"
 #include "server/queue/launch_paces.h"
 #include "server/store/store_wait.h"
-#include "spdlog/sinks/base_sink.h"
-#include "spdlog/spdlog.h"
 
 namespace farandole {
 namespace {
@@ -142,29 +139,8 @@ TEST_F(JobLoopTest, AWorkerOfAnEarlierRunFormsNoPart) {
   EXPECT_TRUE(join("train.0-1", 2000).ok());
 }
 
-// Counts the lines of the log at level info and above, by what they say.
-class CountedLines : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  int begun() const { return begun_; }
-  std::string left_out() const { return left_out_; }
-
- protected:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    const std::string text(message.payload.data(), message.payload.size());
-    begun_ += absl::StrContains(text, "begins to form") ? 1 : 0;
-    if (absl::StrContains(text, "are left out")) left_out_ = text;
-  }
-  void flush_() override {}
-
- private:
-  std::atomic<int> begun_{0};
-  std::string left_out_;
-};
-
 TEST_F(JobLoopTest, JobsThatAreMadeAllTheTimeDoNotFillTheLog) {
-  const auto before = spdlog::default_logger();
-  const auto lines = std::make_shared<CountedLines>();
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", lines));
+  LogLines log;
   ASSERT_TRUE(tenants_.Put(LargeTenant()).ok());
   auto loop = MakeLoop();
   for (int job = 0; job < 300; ++job) {
@@ -175,9 +151,10 @@ TEST_F(JobLoopTest, JobsThatAreMadeAllTheTimeDoNotFillTheLog) {
     ASSERT_TRUE(outputs_.NextReply().status.ok());
   }
   loop.reset();
-  spdlog::set_default_logger(before);
-  EXPECT_EQ(lines->begun(), 200);
-  EXPECT_EQ(lines->left_out(), "100 more lines about its jobs in 10s are left out");
+  const std::vector<std::string> lines = log.Take();
+  EXPECT_THAT(lines, Contains(HasSubstr("begins to form")).Times(200));
+  EXPECT_THAT(lines, Contains(HasSubstr("are left out")).Times(1));
+  EXPECT_THAT(lines, Contains("100 more lines about its jobs in 10s are left out"));
 }
 
 TEST_F(JobLoopTest, AJobIsTakenOverAndReadByOneCall) {

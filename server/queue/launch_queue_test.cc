@@ -14,12 +14,11 @@
 #include "absl/time/clock.h"
 #include "base/retry/retry_delay.h"
 #include "base/steady_time.h"
+#include "base/testing/log_lines.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/memory_store.h"
 #include "server/store/store_wait.h"
-#include "spdlog/sinks/base_sink.h"
-#include "spdlog/spdlog.h"
 
 namespace farandole {
 namespace {
@@ -322,22 +321,8 @@ TEST_F(LaunchQueueTest, TheEndOfALaunchIsNotThatOfAnotherWithItsNonce) {
   EXPECT_TRUE(Send(third).get()->has_queue());
 }
 
-// Counts the lines of the log.
-class LineCount : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  int lines() const { return lines_; }
-
- private:
-  void sink_it_(const spdlog::details::log_msg&) override { ++lines_; }
-  void flush_() override {}
-
-  std::atomic<int> lines_{0};
-};
-
 TEST_F(LaunchQueueTest, ALauncherThatComesAndGoesIsRefusedAndFillsNoLog) {
-  const std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
-  const auto count = std::make_shared<LineCount>();  // shared by the logger and the test
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", count));
+  LogLines lines;
   ASSERT_FALSE(Launch("now", 2)->has_queue());
   Arrive("now");
   absl::Status last;
@@ -355,8 +340,7 @@ TEST_F(LaunchQueueTest, ALauncherThatComesAndGoesIsRefusedAndFillsNoLog) {
   EXPECT_GE(pairs, 900);
   EXPECT_TRUE(Launch("now", 2).ok()) << "a job that runs renews its claim";
   queue_.reset();
-  EXPECT_LT(count->lines(), 100) << "of 2000 launches and releases";
-  spdlog::set_default_logger(before);
+  EXPECT_LT(lines.Take().size(), 100u) << "of 2000 launches and releases";
 }
 
 }  // namespace

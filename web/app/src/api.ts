@@ -147,6 +147,15 @@ export interface Measured {
   cpu_percent?: number;
   last_steps?: number;
   alone_seconds?: number;
+  // The least own time in a step that any rank has, over this rank's; and its own least time over that now. 0: not known.
+  score?: number;
+  own_score?: number;
+}
+
+// Of all ranks on average.
+export interface Means extends Measured {
+  // The time over what it would be if no rank waited for another; 0: not known.
+  slowdown: number;
 }
 
 export interface Blocker {
@@ -164,9 +173,9 @@ export interface Blocker {
 
 export interface Diagnosis {
   at_unix_ms: number;
-  now: Measured;
+  now: Means;
   blockers: Blocker[];
-  total: Measured;
+  total: Means;
   worst?: Blocker;
 }
 
@@ -228,6 +237,9 @@ export interface RankHistory {
   most_transfer: number[];
   cpu: number[];
   steps: number[];
+  // Where a GPU has told of itself, in thousandths; -1 where it did not tell.
+  gpu?: number[];
+  gpu_memory?: number[];
   sections: SectionTime[];
 }
 

@@ -73,6 +73,7 @@ export function Charts({ tenant, name, address, of }: ChartsProps): JSX.Element 
 }
 
 const asPercent = (thousandths: readonly number[]): number[] => thousandths.map((value) => value / 10);
+const asKnownPercent = (thousandths: readonly number[]): (number | null)[] => thousandths.map((value) => (value < 0 ? null : value / 10));
 
 function Plots({ history, isOne }: { history: RankHistory; isOne: boolean }): JSX.Element {
   const at = history.at_unix_ms;
@@ -87,8 +88,17 @@ function Plots({ history, isOne }: { history: RankHistory; isOne: boolean }): JS
       <Chart title="Share of the time" unit=" %" most={100} at={at} lines={shares} />
       <Chart title={cpu} unit=" %" at={at} lines={[{ name: "CPU", colour: "--own", values: asPercent(history.cpu) }]} />
       <Chart title="Steps a second" unit="" at={at} lines={[{ name: "steps", colour: "--own", values: history.steps.map((value) => value / 10) }]} />
+      {history.gpu && history.gpu_memory && <GpuUse at={at} gpu={history.gpu} memory={history.gpu_memory} />}
     </>
   );
+}
+
+function GpuUse({ at, gpu, memory }: { at: readonly number[]; gpu: readonly number[]; memory: readonly number[] }): JSX.Element {
+  const lines: Line[] = [
+    { name: "busy", colour: "--own", values: asKnownPercent(gpu) },
+    { name: "memory in use", colour: "--transfer", values: asKnownPercent(memory), isDashed: true },
+  ];
+  return <Chart title="GPU" unit=" %" most={100} at={at} lines={lines} />;
 }
 
 const MIB = 2 ** 20;

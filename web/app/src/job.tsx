@@ -1,7 +1,7 @@
 // One job: its verdict first, and below it the part that the address names.
 import type { JSX } from "preact";
 import { show, showPart, type Address } from "./address";
-import { askJson, viewOf, type Blocker, type Checkpoints as CheckpointList, type Job } from "./api";
+import { askJson, viewOf, type Blocker, type Checkpoints as CheckpointList, type Job, type Means } from "./api";
 import { Actions } from "./actions";
 import { Charts } from "./charts";
 import { CheckpointTable, Checkpoints } from "./checkpoints";
@@ -134,6 +134,9 @@ function BlockerLine({ one, job }: { one: Blocker; job: Job }): JSX.Element {
   );
 }
 
+const slowdownOf = ({ slowdown }: Means): string =>
+  slowdown > 0 ? `: ${slowdown.toFixed(2)} times as long as if no rank waited for another` : "";
+
 function Overview({ job, props }: { job: Job; props: JobProps }): JSX.Element {
   const spans = [
     { name: "Last half minute", of: job.diagnosis.now },
@@ -146,7 +149,7 @@ function Overview({ job, props }: { job: Job; props: JobProps }): JSX.Element {
         {spans.length === 0 && <p class="remark">Not measured yet: it takes a job of two workers and a few steps.</p>}
         {spans.map((span) => (
           <div class="span" key={span.name}>
-            <p>{`${span.name} (${count(span.of.steps)} steps)`}</p>
+            <p>{`${span.name} (${count(span.of.steps)} steps)${slowdownOf(span.of)}`}</p>
             <Shares own={span.of.own_percent} waited={span.of.waited_percent} transfer={span.of.transfer_percent} />
           </div>
         ))}

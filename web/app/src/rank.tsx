@@ -40,6 +40,20 @@ function doing(worker: Worker): string {
   return (worker.waiting_ms ?? 0) > 0 ? `waits for the others since ${duration(worker.waiting_ms ?? 0)}; submitted last: ${last}` : `its own work; submitted last: ${last}`;
 }
 
+// As docs/diagnosis.md has it.
+const SLOW_BELOW = 0.75;
+
+function Score({ of, title, verdict }: { of: number | undefined; title: string; verdict: string }): JSX.Element | null {
+  if (of === undefined || of <= 0) return null;
+  const isSlow = of < SLOW_BELOW;
+  return (
+    <div class={isSlow ? "warn" : ""}>
+      <dt>{title}</dt>
+      <dd>{`${of.toFixed(2)}${isSlow ? `: ${verdict}` : ""}`}</dd>
+    </div>
+  );
+}
+
 function Now({ worker, host }: { worker: Worker; host: string }): JSX.Element {
   const { measured } = worker;
   return (
@@ -54,6 +68,8 @@ function Now({ worker, host }: { worker: Worker; host: string }): JSX.Element {
         <div><dt>heard of</dt><dd>{`${duration(worker.silence_ms)} ago`}</dd></div>
         {measured && <div><dt>last in</dt><dd>{`${count(measured.last_steps ?? 0)} of ${count(measured.steps)} steps`}</dd></div>}
         {measured && <div><dt>missed alone</dt><dd>{`${(measured.alone_seconds ?? 0).toFixed(1)} s of ${Math.round(measured.seconds)}`}</dd></div>}
+        <Score of={measured?.score} title="score: the quickest rank's own time over its own" verdict="slow" />
+        <Score of={measured?.own_score} title="its best time over its time now" verdict="was quicker" />
         {measured && <div><dt>CPU</dt><dd>{percent(measured.cpu_percent)}</dd></div>}
         {worker.gpu && <div><dt>{worker.gpu.name || "GPU"}</dt><dd>{`${percent(worker.gpu.busy_percent)} busy, ${bytes(worker.gpu.memory_used_bytes)} of ${bytes(worker.gpu.memory_total_bytes)}`}</dd></div>}
       </dl>

@@ -53,7 +53,7 @@ def test_a_slow_run_is_compared_with_a_balanced_one(
     samples.focus()
     page.keyboard.press("Home")
     expect(samples).to_have_attribute("aria-valuetext", "step 0: first: balanced 32.5, second: busy 32.5")
-    worst = page.get_by_role("table", name="Worst ranks of busy").get_by_role("row").nth(1)
+    worst = page.get_by_role("table", name="Worst ranks of the second job, busy").get_by_role("row").nth(1)
     expect(worst.get_by_role("link")).to_have_text("1", timeout=PATIENCE_MS)
     expect(worst).to_contain_text("s")
     check_the_settings(page)

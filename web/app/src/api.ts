@@ -1,4 +1,5 @@
 // The coordinator's answers, with the fields of docs/operations.md and docs/diagnosis.md.
+import { readJson } from "./json";
 
 export type JobState = "queued" | "forming" | "running" | "finished" | "failed" | "unknown";
 
@@ -414,6 +415,15 @@ function pauseAfter(refused: Response): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1000 * seconds * (0.5 + Math.random())));
 }
 
+// The sentence of a refusal; undefined: it is none of the coordinator's.
+function errorOf(body: string): string | undefined {
+  try {
+    return readJson<{ error?: string }>(body).error;
+  } catch {
+    return undefined;
+  }
+}
+
 // 429: the tenant's callers ask for too much at a time. A change is not asked for again; a question to the ranks, which is
 // a POST, is.
 async function ask(path: string, more: RequestInit = {}): Promise<Response> {
@@ -431,12 +441,11 @@ async function ask(path: string, more: RequestInit = {}): Promise<Response> {
       continue;
     }
     if (response.status === 401) location.assign(`/login${location.hash}`);
-    const body = (await response.json().catch(() => ({}))) as { error?: string };
-    throw new Refusal(response.status, body.error ?? `The coordinator answered ${response.status}.`);
+    throw new Refusal(response.status, errorOf(await response.text().catch(() => "")) ?? `The coordinator answered ${response.status}.`);
   }
 }
 
-export const askJson = async <T>(path: string): Promise<T> => (await (await ask(path)).json()) as T;
+export const askJson = async <T>(path: string): Promise<T> => readJson<T>(await (await ask(path)).text());
 export const askText = async (path: string): Promise<string> => (await ask(path)).text();
 export const askBytes = async (path: string): Promise<Uint8Array> => new Uint8Array(await (await ask(path)).arrayBuffer());
 
@@ -447,7 +456,7 @@ export function pathOf(tenant: string, job: string, what: string, query: Record<
 
 // Changes or asks something of a job; the caller's token must allow it.
 export async function act<T>(tenant: string, job: string, what: string, query: Record<string, string> = {}, body = ""): Promise<T> {
-  return (await (await ask(pathOf(tenant, job, what, query), { method: "POST", body })).json()) as T;
+  return readJson<T>(await (await ask(pathOf(tenant, job, what, query), { method: "POST", body })).text());
 }
 
 // The address of a part of a job.

@@ -317,7 +317,7 @@ function WorstOf({ job, side }: { job: Job; side: Side }): JSX.Element {
       <h3>{`${NAMES[side] === "first" ? "First" : "Second"}: ${name}`}</h3>
       {worst && <p class="sentence blocker">{worst.sentence}</p>}
       <Show of={loaded}>
-        {(list) => (list.workers.length === 0 ? <p class="remark">No rank is known any more.</p> : <Table label={`Worst ranks of ${name}`} columns={columns} rows={list.workers} keyOf={(worker) => String(worker.rank)} />)}
+        {(list) => (list.workers.length === 0 ? <p class="remark">No rank is known any more.</p> : <Table label={`Worst ranks of the ${NAMES[side]} job, ${name}`} columns={columns} rows={list.workers} keyOf={(worker) => String(worker.rank)} />)}
       </Show>
     </>
   );

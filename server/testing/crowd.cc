@@ -1,9 +1,11 @@
 // A coordinator whose only job has as many ranks as wanted, all in this process: the real loops, judgement and HTTP
 // edge, and the messages that workers would send. For tests of the dashboard at sizes that no test machine can run.
 //
-//   crowd RANKS
+//   crowd RANKS [JOBS]
 //
-// Prints the page's address and ends when its standard input does; "lose RANK" there has that rank's stream end.
+// JOBS: so many others that the list has, without loops of their own; one in ten of them runs, and its numbers change
+// all the time. Prints the page's address and ends when its standard input does; "lose RANK" there has that rank's
+// stream end.
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -49,11 +51,12 @@ constexpr uint32_t kRanksPerHost = 8;
 constexpr uint32_t kStepsPerBeat = 5;
 constexpr uint64_t kBeatUs = 500'000;
 // The rank for which the others wait, out of all: its number among 10,240 is 4711.
+constexpr uint32_t kRunsOneIn = 10;
 uint32_t SlowRank(uint32_t ranks) { return ranks > 4711 ? 4711 : ranks / 2; }
 
 class Crowd {
  public:
-  explicit Crowd(uint32_t ranks) : ranks_(ranks), slow_(SlowRank(ranks)) {
+  Crowd(uint32_t ranks, uint32_t jobs) : ranks_(ranks), slow_(SlowRank(ranks)), others_(jobs) {
     v1::TenantRecord tenant;
     tenant.set_name("default");
     tenant.set_max_workers(ranks);
@@ -95,6 +98,7 @@ class Crowd {
     }
     for (uint32_t rank = 0; rank < ranks_; ++rank) Say(rank, Ready());
     for (uint32_t rank = 0; rank < ranks_; rank += kRanksPerHost) Beat(rank);
+    for (uint32_t number = 0; number < others_; ++number) ShowOther(number);
     Tick();
     beats_ = std::thread([this] { io_.run(); });
   }
@@ -153,9 +157,28 @@ class Crowd {
     timer_.async_wait([this](const boost::system::error_code&) {
       // A tenth of the hosts each time, as hosts beat at different moments.
       for (uint32_t host = tick_ % 10; host * kRanksPerHost < ranks_; host += 10) Beat(host * kRanksPerHost);
+      if (tick_ % 10 == 0) {
+        for (uint32_t number = 0; number < others_; number += kRunsOneIn) ShowOther(number);
+      }
       ++tick_;
       Tick();
     });
+  }
+
+  void ShowOther(uint32_t number) {
+    const bool runs = number % kRunsOneIn == 0;
+    const std::string name = absl::StrFormat("other-%03d", number);
+    v1::JobSummary summary;
+    summary.set_tenant("default");
+    summary.set_job(name);
+    summary.set_state(runs ? v1::JOB_STATE_RUNNING : v1::JOB_STATE_FINISHED);
+    summary.set_reason(runs ? "epoch 1 formed: all 8 workers joined" : "all workers left");
+    summary.set_epoch(1);
+    summary.set_size(8);
+    summary.set_wanted_size(8);
+    summary.set_created_unix_ms(absl::ToUnixMillis(began_) - 1000 * (number + 1));
+    if (runs) summary.set_batches_per_second(std::uniform_real_distribution<double>(90, 110)(random_));
+    jobs_.Update({"default", name}, std::move(summary));
   }
 
   // The host whose first rank that is: all ranks compute for 60 % of the time but the slow one, which others wait for.
@@ -195,6 +218,8 @@ class Crowd {
 
   const uint32_t ranks_;
   const uint32_t slow_;
+  const uint32_t others_;
+  const absl::Time began_ = absl::Now();
   std::mt19937_64 random_{1};
   Metrics metrics_{kVersion, absl::Now()};
   Tenants tenants_;
@@ -222,12 +247,14 @@ class Crowd {
 
 int Run(int argc, char** argv) {
   uint32_t ranks = 0;
-  if (argc != 2 || !absl::SimpleAtoi(argv[1], &ranks) || ranks < 2) {
-    std::cerr << "crowd RANKS: at least 2 ranks\n";
+  uint32_t jobs = 0;
+  if (argc < 2 || argc > 3 || !absl::SimpleAtoi(argv[1], &ranks) || ranks < 2 ||
+      (argc == 3 && !absl::SimpleAtoi(argv[2], &jobs))) {
+    std::cerr << "crowd RANKS [JOBS]: at least 2 ranks\n";
     return 2;
   }
   spdlog::set_level(spdlog::level::off);
-  Crowd crowd(ranks);
+  Crowd crowd(ranks, jobs);
   crowd.Gather();
   std::cout << "listening on http://127.0.0.1:" << crowd.port() << "/ token " << kToken << std::endl;
   std::string line;

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from typing import List, Tuple
+from typing import List, Set, Tuple
 
 
 class Relay:
@@ -16,6 +16,9 @@ class Relay:
         self._pairs: List[Tuple[socket.socket, socket.socket]] = []
         self._is_deaf = False
         self._is_cut = False
+        # Bytes that the target has said on a connection after it was asked for events.
+        self.event_bytes = 0
+        self._followed: Set[socket.socket] = set()
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -44,6 +47,10 @@ class Relay:
                 with self._lock:
                     if is_answer and self._is_deaf:
                         continue
+                    if is_answer and sink in self._followed:
+                        self.event_bytes += len(data)
+                    if not is_answer and data.startswith(b"GET /api/v1/events?"):
+                        self._followed.add(source)
                 sink.sendall(data)
         except OSError:
             pass

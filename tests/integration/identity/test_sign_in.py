@@ -7,7 +7,7 @@ from typing import Callable, Iterator
 
 import harness
 import pytest
-from browsers import PATIENCE_MS, browsers, require_axe
+from browsers import PATIENCE_MS, browsers, require_clean
 from issuer import Issuer, make_certificate
 from playwright.sync_api import Browser, expect
 from programs_run import Program
@@ -66,7 +66,7 @@ def test_a_person_signs_in_with_the_provider_and_signs_out(dashboard: str, brows
     page.set_default_timeout(PATIENCE_MS)
     page.goto(dashboard)
     expect(page).to_have_url(re.compile("/login"))
-    require_axe(page)
+    require_clean(page)
     page.get_by_role("link", name="Sign in with corp").click()
     expect(page.locator("header")).to_be_visible()
     session = next(cookie for cookie in context.cookies() if cookie["name"] == "farandole_session")

@@ -1,14 +1,19 @@
 """A tf.data service whose workers are a job, and a job of trainers, as processes of their own."""
 
+import contextlib
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
-from typing import List, Sequence
+import time
+from typing import Any, List, Sequence, Set
 
 import harness
 import pytest
+from farandole.tensorflow.data import compute_worker
+from farandole.tensorflow.data.compute_service import TfDataServiceConfig
 
 PROGRAM = pathlib.Path(__file__).resolve().parent / "programs" / "tensorflow2_mnist_data_service.py"
 
@@ -24,12 +29,25 @@ def start(folder: pathlib.Path, name: str, *command: str) -> "subprocess.Popen[s
     )
 
 
-def both(folder: pathlib.Path, of_workers: Sequence[str], of_trainers: Sequence[str]) -> List[List[int]]:
-    """The rows that each trainer has had. Both jobs end well."""
+def places_in(config: pathlib.Path, workers: "subprocess.Popen[str]") -> Set[str]:
+    """The addresses at which trainers find rank 0 of the workers, which writes the file."""
+    end = time.monotonic() + harness.JOB_SECONDS
+    while not config.exists():
+        assert workers.poll() is None and time.monotonic() < end, "the workers write no file"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            workers.wait(0.1)
+    return {host for places in TfDataServiceConfig.read(str(config)).addresses.values() for host, _ in places}
+
+
+def both(
+    folder: pathlib.Path, of_workers: Sequence[str], of_trainers: Sequence[str], address: str = "127.0.0.1"
+) -> List[List[int]]:
+    """The rows that each trainer has had. Both jobs end well. `address`: where trainers find the workers."""
     config = folder / "config.json"
     workers = start(folder, "workers", "-m", "horovod.tensorflow.data.compute_worker", str(config), *of_workers)
     trainers = start(folder, "trainers", str(PROGRAM), str(config), *of_trainers)
     try:
+        assert places_in(config, workers) == {address}
         output, _ = trainers.communicate(timeout=harness.JOB_SECONDS)
         assert trainers.returncode == 0, output[-5000:]
         said, _ = workers.communicate(timeout=harness.JOB_SECONDS)
@@ -54,15 +72,36 @@ def test_each_trainer_has_all_rows_from_workers_of_its_own(
     assert rows == [list(range(64))] * 2
 
 
-def test_trainers_share_the_rows_of_one_run(tmp_path: pathlib.Path) -> None:
-    rows = both(tmp_path, ["--dispatchers", "1"], ["--reuse-dataset"])
+def own_address() -> str:
+    """This host's in its network; where it is in none, another one of its loopback."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as route:
+            route.connect(("192.0.2.1", 1))  # sends nothing
+            return str(route.getsockname()[0])
+    except OSError:
+        return "127.0.0.2"
+
+
+def test_trainers_share_the_rows_of_one_run_at_an_address_for_other_hosts(tmp_path: pathlib.Path) -> None:
+    rows = both(tmp_path, ["--dispatchers", "1", "--address", own_address()], ["--reuse-dataset"], own_address())
     assert sorted(rows[0] + rows[1]) == list(range(64))
+
+
+@pytest.mark.parametrize(
+    "places, wanted",
+    [
+        # The coordinator is on another host than rank 0.
+        ([("10.0.0.1", "10.0.0.5"), ("10.0.0.1", "10.0.0.6")], "10.0.0.5"),
+        # It is on rank 0's host, where others find it by another name.
+        ([("127.0.0.1", "127.0.0.1"), ("node0", "10.0.0.6")], "node0"),
+    ],
+)
+def test_workers_of_several_hosts_are_found_where_the_others_know_the_first(places: Any, wanted: str) -> None:
+    assert compute_worker._address_for_all(places) == wanted
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_a_config_of_another_user_is_refused(tmp_path: pathlib.Path) -> None:
-    from farandole.tensorflow.data.compute_service import TfDataServiceConfig
-
     path = tmp_path / "config.json"
     config = TfDataServiceConfig(1, 1, "compute", {"workers": [("127.0.0.1", 1)]}, b"key")
     config.write(str(path))

@@ -3,6 +3,7 @@
 import pathlib
 import subprocess
 import sys
+from typing import List
 
 import harness
 import imports
@@ -178,14 +179,17 @@ def test_without_jax_the_import_says_so(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("name", ["optax_mnist", "flax_mnist", "equinox_mnist"])
 def test_an_example_trains_to_the_parameters_of_one_process(name: str, tmp_path: pathlib.Path) -> None:
     program = str(harness.ROOT / "examples" / "jax" / f"{name}.py")
-    found = []
-    for size in (1, 2):
+
+    def trained(size: int, steps: int) -> List[numpy.ndarray]:
         saved = tmp_path / f"{size}.npz"
-        arguments = ["--steps", "30", "--save", str(saved)]
+        arguments = ["--steps", str(steps), "--save", str(saved)]
         result = harness.run(harness.Setup(size), tmp_path / f"state{size}", sys.executable, program, *arguments)
         assert "test accuracy" in result.stdout, result.stdout
-        found.append(list(numpy.load(saved).values()))
-    for one, two in zip(*found):
+        return list(numpy.load(saved).values())
+
+    start, found = trained(1, 0), [trained(size, 30) for size in (1, 2)]
+    for before, one, two in zip(start, *found):
+        assert numpy.abs(one - before).max() > 0.01, "training moves each of them"
         numpy.testing.assert_allclose(one, two, atol=1e-4)
 
 

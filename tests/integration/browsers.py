@@ -206,7 +206,16 @@ def require_quick(page: Page, address: str) -> None:
     assert sorted(took)[1] < MOST_SECONDS_TO_SHOW, took
 
 
+# A grid or a chart is drawn for a window's new width after some frames.
+FITTED = """async () => {
+  const widths = () => [document.documentElement.scrollWidth, innerWidth];
+  for (const end = performance.now() + 5000; widths()[0] > innerWidth && performance.now() < end;)
+    await new Promise(requestAnimationFrame);
+  return widths();
+}"""
+
+
 def require_no_sideways(page: Page) -> None:
-    """Fails where the page itself is wider than the window."""
-    width = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    """Fails where the page itself is wider than the window, and stays so."""
+    width = page.evaluate(FITTED)
     assert width[0] <= width[1], f"{page.url}: {width[0]} px in a window of {width[1]} px"

@@ -135,6 +135,8 @@ def page(measured: "tuple[List[Turn], Recording]", facts: List[str]) -> List[str
     return [
         "# The cost of a job's timeline",
         "",
+        "For people who ask what it costs to record a timeline of a job that runs.",
+        "",
         "Written by `make bench-timeline` (tests/bench/timeline.py). Two jobs of two ranks, from Python with NumPy, take turns at one",
         "coordinator: 20,000 allreduces of 4 B and 500 of 1 MiB in each turn, in place. In one job no timeline was ever started. The other",
         "one [records the timeline of the whole job](../timeline.md) in some turns (on), and in others it has stopped doing so (off). All",

@@ -272,7 +272,8 @@ def test_a_killed_ranks_charts_outlive_the_job_and_the_coordinator(
     coordinator = serve()
     run = job(WORKERS, "diagnosed", "balanced", options=coordinator.options("--job", "killed"))
     run.expect("runs")
-    await_history(coordinator, "killed", 1, 1)
+    # The first may be of a second, and the last judgement is some seconds old when the job ends.
+    await_history(coordinator, "killed", 1, 2)
     os.kill(pid_of(coordinator, "killed", 1), signal.SIGKILL)
     killed_at = time.time()
     assert run.end() != 0
@@ -281,8 +282,7 @@ def test_a_killed_ranks_charts_outlive_the_job_and_the_coordinator(
     assert {worker["rank"]: worker["state"] for worker in found["workers"]}[1].startswith("lost"), found
     assert len(found["rank_history"]["steps"]) >= 2, found
     check_the_end(found["rank_history"], killed_at)
-    # As of the last judgement, some seconds before the end.
-    assert found["diagnosis"]["total"]["steps"] > 0, found
+    assert found["diagnosis"]["total"]["steps"] > 100, found
     whole = show(coordinator, "killed", "?rank=all")["rank_history"]
     assert len(whole["steps"]) == len(found["rank_history"]["steps"]), whole
     network = networks_of(coordinator, "killed")

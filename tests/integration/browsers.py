@@ -126,10 +126,10 @@ def give_reason_by_keys(coordinator: Coordinator, button: Locator, warning: str,
     page.keyboard.press("Enter")
 
 
-def make_token(coordinator: Coordinator, role: str, directory: pathlib.Path) -> str:
-    """A new one of the tenant default."""
+def make_token(coordinator: Coordinator, role: str, directory: pathlib.Path, *options: str) -> str:
+    """A new one of the tenant default. `options`: more words of `farandole token create`."""
     path = directory / f"{role}-{len(list(directory.glob(f'{role}-*')))}"
-    words = ("token", "create", "--tenant", "default", "--role", role, "--out", str(path))
+    words = ("token", "create", "--tenant", "default", "--role", role, "--out", str(path), *options)
     subprocess.check_output([str(harness.CLI), *words, *coordinator.options()], timeout=60)
     return path.read_text(encoding="utf-8").strip()
 

@@ -4,19 +4,22 @@ import json
 import pathlib
 import re
 import signal
-import subprocess
 from typing import Any, Callable, List
 
-import harness
-from browsers import PATIENCE_MS, Watched, audited, confirm_by_keys, require_clean, sign_in, sign_in_anew, token_of
+from browsers import (
+    PATIENCE_MS,
+    Watched,
+    audited,
+    confirm_by_keys,
+    make_token,
+    require_clean,
+    sign_in,
+    sign_in_anew,
+    token_of,
+)
 from coordinators import Coordinator
 from playwright.sync_api import Page, expect
 from programs_run import START_SECONDS, Program
-
-
-def farandole(coordinator: Coordinator, *words: str) -> str:
-    """The output of a command about this coordinator."""
-    return subprocess.check_output([str(harness.CLI), *words, *coordinator.options()], text=True, timeout=60)
 
 
 def events_of(page: Page, directory: pathlib.Path) -> List[Any]:
@@ -75,11 +78,7 @@ def test_stacks_and_timelines_are_for_those_who_may_and_are_audited(
 
 def check_a_viewer(coordinator: Coordinator, page: Page, directory: pathlib.Path) -> None:
     """Reads the timeline and the stacks, and may not start or stop a timeline."""
-    token_file = directory / "viewer"
-    words = ("token", "create", "--tenant", "default", "--role", "viewer", "--out", str(token_file))
-    farandole(coordinator, *words)
-    viewer = token_file.read_text(encoding="utf-8").strip()
-    sign_in_anew(page, coordinator.http, viewer, "#/jobs/default/steady")
+    sign_in_anew(page, coordinator.http, make_token(coordinator, "viewer", directory), "#/jobs/default/steady")
     closer = page.get_by_role("region", name="Look closer")
     expect(closer).to_contain_text("your token may not start or stop one")
     expect(closer.get_by_role("button", name=re.compile("timeline"))).to_have_count(0)

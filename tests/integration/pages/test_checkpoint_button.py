@@ -6,7 +6,17 @@ import subprocess
 from typing import Callable
 
 import harness
-from browsers import PATIENCE_MS, Watched, audited, confirm_by_keys, require_clean, sign_in, sign_in_anew, token_of
+from browsers import (
+    PATIENCE_MS,
+    Watched,
+    audited,
+    confirm_by_keys,
+    make_token,
+    require_clean,
+    sign_in,
+    sign_in_anew,
+    token_of,
+)
 from coordinators import Coordinator
 from playwright.sync_api import expect
 from programs_run import START_SECONDS, Program
@@ -20,10 +30,7 @@ def test_a_checkpoint_is_asked_for_on_the_page(
     run = job(2, "asked_checkpoint", tmp_path, "--times", 2, options=coordinator.options("--job", "asked"))
     run.expect("runs as rank", START_SECONDS)
 
-    viewer = tmp_path / "viewer"
-    words = ("token", "create", "--tenant", "default", "--role", "viewer", "--out", str(viewer))
-    subprocess.check_call([str(harness.CLI), *words, *coordinator.options()], timeout=60)
-    sign_in(page, coordinator.http, viewer.read_text(encoding="utf-8").strip(), "#/jobs/default/asked")
+    sign_in(page, coordinator.http, make_token(coordinator, "viewer", tmp_path), "#/jobs/default/asked")
     closer = page.get_by_role("region", name="Look closer")
     expect(closer).to_contain_text("nobody has asked for a checkpoint", timeout=PATIENCE_MS)
     expect(closer.get_by_role("button", name="Stacks now")).to_be_visible()

@@ -2,11 +2,9 @@
 
 import pathlib
 import re
-import subprocess
 from typing import Callable, List
 
-import harness
-from browsers import PATIENCE_MS, Watched, require_clean, sign_in, token_of
+from browsers import PATIENCE_MS, Watched, make_token, require_clean, sign_in, token_of
 from coordinators import Coordinator
 from gates import Gate
 from playwright.sync_api import Dialog, Page, expect
@@ -52,8 +50,7 @@ def test_names_are_shown_and_not_obeyed(
         dialog.dismiss()
 
     page.on("dialog", dismiss)
-    label = ("token", "create", "--role", "viewer", "--label", SECTION, "--out", str(tmp_path / "viewer"))
-    subprocess.check_output([str(harness.CLI), *label, *coordinator.options()], timeout=60)
+    make_token(coordinator, "viewer", tmp_path, "--label", SECTION)
     words = (NAME, SECTION, tmp_path, gate)
     options = coordinator.options("--job", "hostile")
     run = job(2, "hostile_names", *words, options=options, FARANDOLE_STALL_WARNING_MS="1000")

@@ -50,8 +50,9 @@ constexpr char kJob[] = "crowd";
 constexpr uint32_t kRanksPerHost = 8;
 constexpr uint32_t kStepsPerBeat = 5;
 constexpr uint64_t kBeatUs = 500'000;
-// The rank for which the others wait, out of all: its number among 10,240 is 4711.
+// Of the other jobs.
 constexpr uint32_t kRunsOneIn = 10;
+// The rank for which the others wait, out of all: its number among 10,240 is 4711.
 uint32_t SlowRank(uint32_t ranks) { return ranks > 4711 ? 4711 : ranks / 2; }
 
 class Crowd {

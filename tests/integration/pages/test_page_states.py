@@ -35,8 +35,7 @@ def test_loading_no_answer_and_a_refusal_are_told_apart(serve: Callable[..., Coo
             held.append(route)
 
     page.route(LIST, answer)
-    go = page.get_by_role("navigation", name="Pages").get_by_role("link", name="Jobs")
-    go.click()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Jobs").click()
     expect(page.locator("main .loading")).to_have_text("Loading")
     expect(page.get_by_role("status").filter(has_text="Loading")).to_have_count(1)
     require_clean(page)

@@ -72,8 +72,8 @@ export function Charts({ tenant, name, address, of }: ChartsProps): JSX.Element 
   );
 }
 
-const asPercent = (thousandths: readonly number[]): number[] => thousandths.map((value) => value / 10);
-const asKnownPercent = (thousandths: readonly number[]): (number | null)[] => thousandths.map((value) => (value < 0 ? null : value / 10));
+// Negative: not known.
+const asPercent = (thousandths: readonly number[]): (number | null)[] => thousandths.map((value) => (value < 0 ? null : value / 10));
 
 function Plots({ history, isOne }: { history: RankHistory; isOne: boolean }): JSX.Element {
   const at = history.at_unix_ms;
@@ -95,8 +95,8 @@ function Plots({ history, isOne }: { history: RankHistory; isOne: boolean }): JS
 
 function GpuUse({ at, gpu, memory }: { at: readonly number[]; gpu: readonly number[]; memory: readonly number[] }): JSX.Element {
   const lines: Line[] = [
-    { name: "busy", colour: "--own", values: asKnownPercent(gpu) },
-    { name: "memory in use", colour: "--transfer", values: asKnownPercent(memory), isDashed: true },
+    { name: "busy", colour: "--own", values: asPercent(gpu) },
+    { name: "memory in use", colour: "--transfer", values: asPercent(memory), isDashed: true },
   ];
   return <Chart title="GPU" unit=" %" most={100} at={at} lines={lines} />;
 }

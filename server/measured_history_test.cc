@@ -126,6 +126,14 @@ class MeasuredTest : public testing::Test {
   uint64_t beat_ = 0;
 };
 
+TEST_F(MeasuredTest, TheSummaryHasTheStepsASecondOfTheEpochThatRuns) {
+  EXPECT_FALSE(Show(0).summary().has_steps_per_second());
+  Live(2, 1, {0, 1, 2});
+  EXPECT_NEAR(Show(0).summary().steps_per_second(), 10, 0.01);
+  LoseOne();
+  EXPECT_FALSE(Show(0).summary().has_steps_per_second()) << "of the next epoch there is none yet";
+}
+
 TEST_F(MeasuredTest, ALossLeavesTheHistoryOfThoseThatGoOnAndOfTheLostOne) {
   Live(65, 1, {0, 1, 2});
   LoseOne();

@@ -138,6 +138,10 @@ Json DecisionsJson(const v1::GetJobResponse& job) {
   return json;
 }
 
+Json StepRateJson(const v1::JobSummary& summary) {
+  return summary.has_steps_per_second() ? Json(summary.steps_per_second()) : Json();
+}
+
 Json SummaryJson(const v1::JobSummary& summary) {
   Json json;
   json["tenant"] = summary.tenant();
@@ -149,6 +153,7 @@ Json SummaryJson(const v1::JobSummary& summary) {
   json["wanted_size"] = summary.wanted_size();
   json["created_unix_ms"] = summary.created_unix_ms();
   json["batches_per_second"] = summary.batches_per_second();
+  json["steps_per_second"] = StepRateJson(summary);
   json["last_stall"] = summary.last_stall();
   json["last_stall_unix_ms"] = summary.last_stall_unix_ms();
   json["blocker"] = summary.blocker();

@@ -11,6 +11,8 @@ namespace farandole {
 // Jobs as programs read them, from the HTTP edge's /api/v1 and from `farandole job --json` alike. Field names are those
 // of proto/farandole/v1/monitor.proto.
 
+// Its steps a second; null: not measured, or not yet.
+nlohmann::ordered_json StepRateJson(const v1::JobSummary& summary);
 nlohmann::ordered_json SummaryJson(const v1::JobSummary& summary);
 nlohmann::ordered_json DiagnosisJson(const v1::Diagnosis& diagnosis);
 nlohmann::ordered_json HistoryJson(const v1::RankHistory& history);

@@ -93,9 +93,28 @@ TEST_F(JobCommandTest, WithoutJobsTheListSaysSo) {
 TEST_F(JobCommandTest, AJobIsListedWithStateAndReason) {
   const auto workers = Train("mnist", 2);
   EXPECT_EQ(List(), 0);
-  EXPECT_THAT(printed_, HasSubstr("JOB    STATE    WORKERS   RATE  AGE  REASON\n"));
-  EXPECT_THAT(printed_, HasSubstr("mnist  running        2  0.0/s  0 s  epoch 1 formed: all 2 workers joined\n"));
+  EXPECT_THAT(printed_, HasSubstr("JOB    STATE    WORKERS  STEPS   RATE  AGE  REASON\n"));
+  EXPECT_THAT(printed_,
+              HasSubstr("mnist  running        2      -  0.0/s  0 s  epoch 1 formed: all 2 workers joined\n"));
   EXPECT_THAT(said_, IsEmpty());
+  for (int beat = 1; beat <= 2; ++beat) {
+    v1::WorkerMessage message;
+    message.mutable_heartbeat()->set_epoch(1);
+    message.mutable_heartbeat()->add_pulses()->set_beat(static_cast<uint64_t>(beat));
+    message.mutable_heartbeat()->mutable_measures()->set_interval_us(500'000);
+    message.mutable_heartbeat()->mutable_measures()->add_steps(3);
+    ASSERT_TRUE(workers[0]->Send(message));
+  }
+  command_.json = true;
+  EXPECT_EQ(List(), 0);
+  for (const absl::Time limit = absl::Now() + absl::Seconds(10); Json()[0]["steps_per_second"].is_null();) {
+    ASSERT_LT(absl::Now(), limit);
+    ASSERT_EQ(List(), 0);
+  }
+  EXPECT_EQ(Json()[0]["steps_per_second"], 6);
+  command_.json = false;
+  EXPECT_EQ(List(), 0);
+  EXPECT_THAT(printed_, HasSubstr("mnist  running        2  6.0/s  "));
 }
 
 TEST_F(JobCommandTest, GpusAreShownOfWhoTellsOfThem) {
@@ -321,10 +340,12 @@ TEST_F(JobCommandTest, JobsOfACoordinatorThatIsGoneAreReadFromItsStateDirectory)
   command_.source = CoordinatorSource();
   command_.source.state_dir = options_.state_dir;
   EXPECT_EQ(List(), 0) << said_;
+  EXPECT_THAT(
+      printed_,
+      ContainsRegex("mnist  failed        2      -     -  [0-9]+ s  an operator ended the job: enough of this"));
   EXPECT_THAT(printed_,
-              ContainsRegex("mnist  failed        2     -  [0-9]+ s  an operator ended the job: enough of this"));
-  EXPECT_THAT(printed_, ContainsRegex("late   failed        2     -  [0-9]+ s  its coordinator ended before it did; "
-                                      "before that: "));
+              ContainsRegex("late   failed        2      -     -  [0-9]+ s  its coordinator ended before it did; "
+                            "before that: "));
   EXPECT_EQ(Show("mnist"), 0) << said_;
   EXPECT_THAT(printed_, HasSubstr("job          mnist of tenant default, kept in " + options_.state_dir + "\n"));
   EXPECT_THAT(printed_, HasSubstr("epoch 1 formed: all 2 workers joined"));

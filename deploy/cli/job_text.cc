@@ -17,7 +17,7 @@ namespace {
 // A screen of them; --json has all.
 constexpr int kMostDecisions = 20;
 
-std::string Rate(double batches_per_second) { return absl::StrFormat("%.1f/s", batches_per_second); }
+std::string Rate(double per_second) { return absl::StrFormat("%.1f/s", per_second); }
 
 std::string WorkerCount(const v1::JobSummary& job) {
   return job.size() == job.wanted_size() ? absl::StrCat(job.size()) : absl::StrCat(job.size(), "/", job.wanted_size());
@@ -133,12 +133,15 @@ void PrintHistory(const v1::GetJobResponse& job, std::ostream& out) {
 void PrintJobs(const std::vector<v1::JobSummary>& jobs, absl::Time now, std::ostream& out) {
   const bool has_tenants = std::any_of(jobs.begin(), jobs.end(),
                                        [&](const v1::JobSummary& job) { return job.tenant() != jobs[0].tenant(); });
-  std::vector<TextColumn> columns = {{"JOB"}, {"STATE"}, {"WORKERS", true}, {"RATE", true}, {"AGE", true}, {"REASON"}};
+  std::vector<TextColumn> columns = {{"JOB"},        {"STATE"},     {"WORKERS", true}, {"STEPS", true},
+                                     {"RATE", true}, {"AGE", true}, {"REASON"}};
   if (has_tenants) columns.insert(columns.begin(), {"TENANT"});
   std::vector<std::vector<std::string>> rows;
   for (const v1::JobSummary& job : jobs) {
     const bool runs = job.state() == v1::JOB_STATE_RUNNING;
-    rows.push_back({job.job(), StateName(job.state()), WorkerCount(job), runs ? Rate(job.batches_per_second()) : "-",
+    rows.push_back({job.job(), StateName(job.state()), WorkerCount(job),
+                    runs && job.has_steps_per_second() ? Rate(job.steps_per_second()) : "-",
+                    runs ? Rate(job.batches_per_second()) : "-",
                     ShowAge(now - absl::FromUnixMillis(job.created_unix_ms())), job.reason()});
     if (has_tenants) rows.back().insert(rows.back().begin(), job.tenant());
   }

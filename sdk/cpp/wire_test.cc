@@ -26,6 +26,7 @@ v1::GetJobResponse Full() {
   job.set_wanted_size(300);
   job.set_created_unix_ms(1'700'000'000'123);
   job.set_batches_per_second(0.5);
+  job.set_steps_per_second(0.25);
   job.set_last_stall("rank 0 waits");
   job.set_last_stall_unix_ms(7);
   job.mutable_elastic()->set_min_size(1);
@@ -82,6 +83,7 @@ TEST(WireTest, EveryFieldOfAJobIsRead) {
   EXPECT_EQ(job.wanted_size, 300U);
   EXPECT_EQ(job.created, TimeOf(1'700'000'000'123));
   EXPECT_EQ(job.batches_per_second, 0.5);
+  EXPECT_EQ(job.steps_per_second, 0.25);
   EXPECT_EQ(job.last_stall, "rank 0 waits");
   EXPECT_EQ(job.last_stall_at, TimeOf(7));
   EXPECT_TRUE(job.HasEnded());

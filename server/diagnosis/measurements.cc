@@ -6,6 +6,10 @@
 namespace farandole {
 namespace {
 
+// Over so much time are steps counted; of a step that takes seconds there are some in it.
+constexpr double kPaceSeconds = 30;
+// However often heartbeats come.
+constexpr size_t kMostPaces = 64;
 // A network's rates forget what is older than some ten heartbeats.
 constexpr double kNewWeight = 0.2;
 
@@ -85,6 +89,7 @@ void Measurements::Take(const v1::Heartbeat& heartbeat, absl::Time now) {
                       static_cast<uint32_t>(At(measures.batch_slot(), at))};
     Add(rank, span, now);
     if (is_kept()) AddToRollUp(rank, span);
+    if (rank == 0) NotePace();
   }
   sections_.Take(heartbeat, now - began_);
   if (heartbeat.pulses_size() > 0) {
@@ -191,6 +196,20 @@ void Measurements::AddNetwork(uint32_t host, const v1::Measures& measures) {
   open.received += measures.received_bytes();
   open.sent += measures.sent_bytes();
   open.retransmits += measures.retransmits();
+}
+
+void Measurements::NotePace() {
+  paces_.push_back({totals_[0].seconds, totals_[0].steps});
+  // The one that remains at the front is the last one outside of the half minute.
+  while (paces_.size() > kMostPaces || (paces_.size() > 2 && paces_.back().seconds - paces_[1].seconds >= kPaceSeconds))
+    paces_.pop_front();
+}
+
+std::optional<double> Measurements::StepsPerSecond() const {
+  if (paces_.size() < 2) return std::nullopt;
+  const double seconds = paces_.back().seconds - paces_.front().seconds;
+  if (seconds <= 0) return std::nullopt;
+  return static_cast<double>(paces_.back().steps - paces_.front().steps) / seconds;
 }
 
 int64_t Measurements::EndBucket(absl::Time now) const { return std::max<int64_t>(0, (now - began_) / kBucket); }

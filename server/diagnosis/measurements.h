@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -99,6 +100,8 @@ class Measurements {
   const Present& present(uint32_t rank) const { return present_[rank]; }
   // The least of the rank's own time in a step, in ten seconds of the epoch that are over; 0: not known.
   double LeastOwnAStep(uint32_t rank) const { return least_own_[rank]; }
+  // Of rank 0, whether rings are kept or not: over its latest heartbeats, of some half a minute.
+  std::optional<double> StepsPerSecond() const;
   const RollUpHistory& history() const { return history_->ranks; }
   absl::Time TimeOf(int64_t bucket) const { return began_ + static_cast<double>(bucket) * kBucket; }
 
@@ -124,6 +127,12 @@ class Measurements {
     MeanShare gpu_memory;
   };
 
+  // The steps that a rank had begun, and its time.
+  struct Pace {
+    double seconds = 0;
+    uint64_t steps = 0;
+  };
+
   // A host's sums in these ten seconds.
   struct OpenTraffic {
     double seconds = 0;
@@ -137,6 +146,7 @@ class Measurements {
   Cell& CellOf(uint32_t rank, int64_t bucket);
   void Add(uint32_t rank, const RankSpan& span, absl::Time now);
   void AddToRollUp(uint32_t rank, const RankSpan& span);
+  void NotePace();
   void AddNetwork(uint32_t host, const v1::Measures& measures);
   void CloseTraffic(int64_t number);
 
@@ -146,6 +156,8 @@ class Measurements {
   const absl::Time began_;
   bool is_open_ = false;
   std::vector<RankSpan> totals_;
+  // Of rank 0 after its latest heartbeats, the oldest first.
+  std::deque<Pace> paces_;
   std::vector<Present> present_;
   std::vector<GpuUse> gpus_;
   std::vector<float> least_own_;

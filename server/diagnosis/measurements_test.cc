@@ -107,6 +107,30 @@ TEST(MeasurementsTest, WithoutMemoryOnlySumsAreKept) {
   EXPECT_EQ(budget.left(), 1000);
 }
 
+TEST(MeasurementsTest, StepsASecondAreThoseOfTheLastHalfMinuteAlsoWithoutRings) {
+  MemoryBudget none(1000);
+  for (MemoryBudget* budget : {static_cast<MemoryBudget*>(nullptr), &none}) {
+    SimulatedJob::Plan plan;
+    plan.own = 0.1;
+    plan.noise = 0;
+    plan.transfer = 0;
+    plan.work = [](int, double now, double base) { return SimulatedJob::Work{now < 60 ? base : 4 * base, 1}; };
+    SimulatedJob job(plan, budget);
+    EXPECT_FALSE(job.measurements().StepsPerSecond().has_value());
+    job.Run(1);
+    EXPECT_NEAR(job.measurements().StepsPerSecond().value_or(0), 10, 2);
+    job.Run(59);
+    EXPECT_NEAR(job.measurements().StepsPerSecond().value_or(0), 10, 0.2);
+    job.Run(15);
+    EXPECT_NEAR(job.measurements().StepsPerSecond().value_or(0), 6.25, 0.3) << "half of it is slow";
+    job.Run(25);
+    EXPECT_NEAR(job.measurements().StepsPerSecond().value_or(0), 2.5, 0.1);
+    job.Stand({1}, 40);
+    EXPECT_EQ(job.measurements().StepsPerSecond(), 0) << "it stands still";
+    EXPECT_EQ(job.measurements().is_kept(), budget == nullptr);
+  }
+}
+
 TEST(MeasurementsTest, TheMemoryIsGivenBackWithTheEpoch) {
   MemoryBudget budget(1 << 20);
   {

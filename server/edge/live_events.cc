@@ -35,7 +35,8 @@ bool IsNews(const v1::JobSummary& before, const v1::JobSummary& now) {
 }
 
 bool IsRestless(const v1::JobSummary& before, const v1::JobSummary& now) {
-  return before.batches_per_second() != now.batches_per_second() || before.blocker() != now.blocker();
+  return before.batches_per_second() != now.batches_per_second() ||
+         before.steps_per_second() != now.steps_per_second() || before.blocker() != now.blocker();
 }
 
 Json PulseJson(const v1::JobSummary& job) {
@@ -43,6 +44,7 @@ Json PulseJson(const v1::JobSummary& job) {
   json["tenant"] = job.tenant();
   json["job"] = job.job();
   json["batches_per_second"] = job.batches_per_second();
+  json["steps_per_second"] = StepRateJson(job);
   json["blocker"] = job.blocker();
   return json;
 }

@@ -47,6 +47,7 @@ class LiveEventsTest : public ::testing::Test {
     summary.set_reason(reason);
     summary.set_created_unix_ms(1);
     summary.set_batches_per_second(rate);
+    summary.set_steps_per_second(rate / 2);
     jobs_.Update({tenant, job}, summary);
   }
   void Tick(absl::Duration after = absl::Milliseconds(250)) {
@@ -168,7 +169,8 @@ TEST_F(LiveEventsTest, NumbersComeEveryTwoSecondsAndNewsAtOnce) {
   Tick();
   EXPECT_EQ(stream->Take(), "");
   Tick(absl::Seconds(2));
-  EXPECT_THAT(stream->Take(), AllOf(HasSubstr("\"batches_per_second\":6"), Not(HasSubstr("reason"))));
+  EXPECT_THAT(stream->Take(), AllOf(HasSubstr("\"batches_per_second\":6"), HasSubstr("\"steps_per_second\":3"),
+                                    Not(HasSubstr("reason"))));
   Update("team", "mnist", 7, "rank 3 died");
   Tick();
   EXPECT_THAT(stream->Take(), HasSubstr("rank 3 died"));

@@ -44,6 +44,10 @@ class EpochDiagnosis {
   std::vector<v1::HostStatus> Hosts() const;
   // The dearest blocker's sentence, or "".
   std::string Sentence() const;
+  // As the list of jobs has it: no rank but one is looked at.
+  std::optional<double> StepsPerSecond() const {
+    return measurements_ == nullptr ? std::nullopt : measurements_->StepsPerSecond();
+  }
 
  private:
   const Roster* const roster_;

@@ -36,6 +36,8 @@ v1::JobSummary JobReport::Summary() const {
   summary.set_resets(ledger_.record().resets());
   if (job_.run != nullptr) {
     summary.set_batches_per_second(job_.run->roster().BatchesPerSecond());
+    if (const std::optional<double> steps = job_.run->diagnosis().StepsPerSecond())
+      summary.set_steps_per_second(*steps);
     const v1::GpuUsage gpus = job_.run->roster().GpuUsage();
     if (gpus.gpus() > 0) *summary.mutable_gpus() = gpus;
     summary.set_blocker(job_.run->diagnosis().Sentence());

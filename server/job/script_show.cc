@@ -49,6 +49,8 @@ std::string ShowSummary(const v1::JobSummary& summary) {
                    " wanted=", summary.wanted_size(), " reason=\"", summary.reason(), "\"");
   if (summary.batches_per_second() > 0)
     absl::StrAppend(&text, absl::StrFormat(" batches_per_second=%.1f", summary.batches_per_second()));
+  if (summary.has_steps_per_second())
+    absl::StrAppend(&text, absl::StrFormat(" steps_per_second=%.1f", summary.steps_per_second()));
   if (summary.has_elastic()) absl::StrAppend(&text, " waiting=", summary.waiting(), " resets=", summary.resets());
   if (summary.has_gpus()) absl::StrAppend(&text, " gpus={", summary.gpus().ShortDebugString(), "}");
   if (!summary.last_stall().empty()) {

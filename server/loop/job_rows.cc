@@ -39,6 +39,7 @@ std::string SummaryRowKey(const JobKey& key) { return absl::StrCat("summary/", k
 
 v1::JobSummary LastingPart(v1::JobSummary summary) {
   summary.clear_batches_per_second();
+  summary.clear_steps_per_second();
   summary.clear_last_stall();
   summary.clear_last_stall_unix_ms();
   summary.clear_waiting();

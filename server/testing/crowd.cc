@@ -178,7 +178,10 @@ class Crowd {
     summary.set_size(8);
     summary.set_wanted_size(8);
     summary.set_created_unix_ms(absl::ToUnixMillis(began_) - 1000 * (number + 1));
-    if (runs) summary.set_batches_per_second(std::uniform_real_distribution<double>(90, 110)(random_));
+    if (runs) {
+      summary.set_batches_per_second(std::uniform_real_distribution<double>(90, 110)(random_));
+      summary.set_steps_per_second(summary.batches_per_second() / 10);
+    }
     jobs_.Update({"default", name}, std::move(summary));
   }
 

@@ -200,7 +200,8 @@ def test_the_slow_rank_is_on_the_first_screen_and_a_killed_worker_turns_red(
     expect(rows.nth(1)).to_contain_text("rank 1 (", timeout=PATIENCE_MS)
     assert page.evaluate("scrollY") == 0
     expect(rows.nth(1)).to_be_in_viewport(ratio=1)
-    expect(rows.nth(1).locator("[data-name='Collectives/s']")).to_have_text(re.compile(r"^ *\d+\.\d$"))
+    for rate in ("Steps/s", "Collectives/s"):
+        expect(rows.nth(1).locator(f"[data-name='{rate}']")).to_have_text(re.compile(r"^ *[1-9]\d*\.\d$"))
     expect(rows.nth(1).locator(".spark polyline")).to_be_visible()
     require_clean(page)
     picture(page, "jobs")

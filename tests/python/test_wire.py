@@ -47,7 +47,7 @@ FULL = """
 summary {
   tenant: "vision" job: "mnist" state: JOB_STATE_FAILED reason: "rank 1 died" epoch: 1099511627776 size: 2
   wanted_size: 300 created_unix_ms: 1700000000123 batches_per_second: 0.5 last_stall: "rank 0 waits"
-  last_stall_unix_ms: 7000 elastic { min_size: 1 max_size: 128 join_window_ms: 5 } waiting: 3 resets: 4
+  steps_per_second: 0 last_stall_unix_ms: 7000 elastic { min_size: 1 max_size: 128 join_window_ms: 5 } waiting: 3 resets: 4
   gpus { gpus: 8 telling_gpus: 7 busy_percent: 99.5 memory_used_bytes: 34359738368 memory_total_bytes: 68719476736 }
 }
 workers {
@@ -137,6 +137,7 @@ def test_every_field_of_a_job_is_read() -> None:
         wanted_size=300,
         created=at(1700000000.123),
         batches_per_second=0.5,
+        steps_per_second=0.0,
         last_stall="rank 0 waits",
         last_stall_at=at(7),
         elastic=Elastic(1, 128),

@@ -73,11 +73,13 @@ std::string ShowTopJobs(const std::vector<v1::JobSummary>& jobs, absl::Time now,
                             : runs                            ? std::string("-")
                                                               : job.reason();
     rows.push_back({job.job(), StateName(job.state()), absl::StrCat(job.size()),
+                    runs && job.has_steps_per_second() ? absl::StrFormat("%.1f/s", job.steps_per_second()) : "-",
                     runs ? absl::StrFormat("%.1f/s", job.batches_per_second()) : "-",
                     ShowAge(now - absl::FromUnixMillis(job.created_unix_ms())), why});
   }
-  PrintTable({{"JOB"}, {"STATE"}, {"WORKERS", true}, {"COLLECTIVES", true}, {"AGE", true}, {"WHAT SLOWS IT"}}, rows,
-             out);
+  PrintTable(
+      {{"JOB"}, {"STATE"}, {"WORKERS", true}, {"STEPS", true}, {"COLLECTIVES", true}, {"AGE", true}, {"WHAT SLOWS IT"}},
+      rows, out);
   return out.str();
 }
 

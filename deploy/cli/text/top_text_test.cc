@@ -74,12 +74,15 @@ TEST(TopTextTest, OfEachJobItIsSaidWhatSlowsItDown) {
   slow.set_job("slow");
   slow.set_state(v1::JOB_STATE_RUNNING);
   slow.set_blocker("rank 1 was last");
+  slow.set_steps_per_second(2.5);
   v1::JobSummary over;
   over.set_job("over");
   over.set_state(v1::JOB_STATE_FAILED);
   over.set_reason("rank 3 died");
   const std::string text = ShowTopJobs({slow, over}, kNow, 0);
   EXPECT_THAT(text, HasSubstr("2 jobs\n"));
+  EXPECT_THAT(text, HasSubstr("running        0  2.5/s        0.0/s"));
+  EXPECT_THAT(text, HasSubstr("failed         0      -            -"));
   EXPECT_THAT(text, HasSubstr("rank 1 was last"));
   EXPECT_THAT(text, HasSubstr("rank 3 died"));
   EXPECT_THAT(ShowTopJobs({slow, over}, kNow, 5), Not(HasSubstr("rank 3 died")));

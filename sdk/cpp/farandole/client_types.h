@@ -121,6 +121,8 @@ struct Summary {
   Time created;
   /// Collectives, over the last heartbeats of rank 0.
   double batches_per_second = 0;
+  /// Over the last half minute of rank 0; none: not measured, or not yet.
+  std::optional<double> steps_per_second;
   /// The last stall sentence of this epoch, and when it was written; "" and no time: there was none.
   std::string last_stall;
   std::optional<Time> last_stall_at;
@@ -332,6 +334,7 @@ inline void Read(WireReader reader, Summary* summary) {
     if (reader.field() == 13) waiting = reader.As<uint32_t>();
     if (reader.field() == 14) resets = reader.As<uint32_t>();
     if (reader.field() == 15) Read(reader.Message(), &summary->gpus.emplace());
+    if (reader.field() == 35) summary->steps_per_second = reader.Real();
     if (reader.field() == 40) Read(reader.Message(), &summary->queue.emplace());
   }
   if (summary->elastic.has_value()) {

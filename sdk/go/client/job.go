@@ -50,6 +50,8 @@ type Job struct {
 	Created          time.Time
 	// BatchesPerSecond counts collectives, over the last heartbeats of rank 0.
 	BatchesPerSecond float64
+	// StepsPerSecond counts over the last half minute of rank 0; nil if they were not measured, or not yet.
+	StepsPerSecond *float64
 	// LastStall is the last stall sentence of this epoch, and LastStallAt when it was written; "" and the zero time if
 	// there was none.
 	LastStall   string
@@ -213,6 +215,7 @@ func jobOf(from *farandolev1.JobSummary) Job {
 	if gpus := from.GetGpus(); gpus != nil {
 		job.GPUs = &GPUs{int(gpus.GetGpus()), int(gpus.GetTellingGpus()), gpus.GetBusyPercent(), gpus.GetMemoryUsedBytes(), gpus.GetMemoryTotalBytes()}
 	}
+	job.StepsPerSecond = from.StepsPerSecond
 	return job
 }
 

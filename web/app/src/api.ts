@@ -21,6 +21,8 @@ export interface Summary {
   wanted_size: number;
   created_unix_ms: number;
   batches_per_second: number;
+  // null: not measured, or not yet.
+  steps_per_second: number | null;
   last_stall: string;
   last_stall_unix_ms: number;
   blocker: string;

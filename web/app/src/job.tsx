@@ -174,6 +174,7 @@ function Facts({ job }: { job: Job }): JSX.Element {
     ["Workers", `${plural(job.size, "worker")} of ${count(job.wanted_size)} wanted${states ? `: ${states}` : ""}`],
     ["Hosts", count(job.hosts)],
     ["Epoch", `${job.epoch}: ${job.reason}`],
+    ["Steps", job.state === "running" && job.steps_per_second !== null ? `${job.steps_per_second.toFixed(1)} a second` : "–"],
     ["Collectives", job.state === "running" ? `${job.batches_per_second.toFixed(1)} a second` : "–"],
     ["Messages about tensors", count(job.negotiation_messages)],
     ["Created", clock(job.created_unix_ms)],

@@ -24,7 +24,7 @@ function Trouble({ job, now }: { job: Summary; now: number }): JSX.Element {
 
 const keyOf = (job: Partial<Summary>): string => `${job.tenant}/${job.job}`;
 
-// Collectives a second, as the page has heard of them.
+// Steps a second, as the page has heard of them.
 type Pace = { readonly at: number; readonly rate: number };
 const PACES_MS = 120_000;
 const SPARK = { width: 64, height: 16 };
@@ -35,8 +35,8 @@ function notePaces(jobs: readonly Partial<Summary>[]): void {
   const at = Date.now();
   const next = new Map(paces);
   for (const job of jobs) {
-    const { batches_per_second: rate } = job;
-    if (rate === undefined) continue;
+    const { steps_per_second: rate } = job;
+    if (rate === undefined || rate === null) continue;
     const before = next.get(keyOf(job)) ?? [];
     next.set(keyOf(job), [...before.filter((one) => one.at > at - PACES_MS), { at, rate }]);
   }
@@ -59,11 +59,11 @@ function Spark({ of }: { of: readonly Pace[] }): JSX.Element | null {
   );
 }
 
-function Rate({ job }: { job: Summary }): JSX.Element {
-  if (job.state !== "running") return <>–</>;
+function Steps({ job }: { job: Summary }): JSX.Element {
+  if (job.state !== "running" || job.steps_per_second === null) return <>–</>;
   return (
     <>
-      <Spark of={paces.get(keyOf(job)) ?? []} /> {job.batches_per_second.toFixed(1)}
+      <Spark of={paces.get(keyOf(job)) ?? []} /> {job.steps_per_second.toFixed(1)}
     </>
   );
 }
@@ -76,7 +76,8 @@ function columnsOf(list: JobList): Column<Summary>[] {
     { name: "What slows it, or why it ended", of: (job) => <Trouble job={job} now={list.now_unix_ms} /> },
     { name: "Workers", isNumber: true, of: workersOf },
     { name: "Epoch", isNumber: true, of: (job) => count(job.epoch) },
-    { name: "Collectives/s", isNumber: true, of: (job) => <Rate job={job} /> },
+    { name: "Steps/s", isNumber: true, of: (job) => <Steps job={job} /> },
+    { name: "Collectives/s", isNumber: true, of: (job) => (job.state === "running" ? job.batches_per_second.toFixed(1) : "–") },
     { name: "Created", isNumber: true, of: (job) => ago(job.created_unix_ms, list.now_unix_ms) },
   ];
 }

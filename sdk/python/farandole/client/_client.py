@@ -432,5 +432,5 @@ def _new_key() -> str:
 
 def _without_rates(details: Details) -> "tuple[object, ...]":
     """The part that a watch compares."""
-    job = dataclasses.replace(details.job, batches_per_second=0.0, gpus=None)
+    job = dataclasses.replace(details.job, batches_per_second=0.0, steps_per_second=None, gpus=None)
     return job, details.history, [(worker.rank, worker.state, worker.member.incarnation) for worker in details.workers]

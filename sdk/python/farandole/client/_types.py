@@ -93,6 +93,8 @@ class Job:
     """None: no worker has said anything of its GPU in this epoch."""
     queue: Optional[QueuePlace] = _wire.message(40, QueuePlace)
     """None: the job is not queued."""
+    steps_per_second: Optional[float] = _wire.optional_real(35)
+    """Over the last half minute of rank 0; None: not measured, or not yet."""
 
     @property
     def has_ended(self) -> bool:

@@ -100,6 +100,11 @@ def real(number: int) -> Any:
     return _field(number, _double, 0.0)
 
 
+def optional_real(number: int) -> Any:
+    """A double, or None where the message has none."""
+    return _field(number, _double, None)
+
+
 def real_micros(number: int) -> Any:
     """A double of microseconds, as seconds."""
     return _field(number, lambda value: _double(value) / 1_000_000, 0.0)

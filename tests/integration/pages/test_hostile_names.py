@@ -1,13 +1,14 @@
 """Names that programs and people choose: the page shows them as they are, and obeys none."""
 
+import json
 import pathlib
 import re
-from typing import Callable, List
+from typing import Any, Callable, List
 
 from browsers import PATIENCE_MS, Watched, make_token, require_clean, sign_in, token_of
 from coordinators import Coordinator
 from gates import Gate
-from playwright.sync_api import Dialog, Page, expect
+from playwright.sync_api import Dialog, Page, Route, expect
 from programs_run import START_SECONDS, Program
 
 MARKUP = "<img src=x onerror=window.pwned=1>"
@@ -20,6 +21,19 @@ NAME = TURNED + "W" * (128 - len(TURNED.encode()))
 # Sections, labels and logged numbers have no such characters: they are refused.
 SECTION = MARKUP + "W" * (64 - len(MARKUP))
 PLACE = "#/jobs/default/hostile"
+# Behind each text of the answers: a character that turns the text around, one that nobody sees, and one of a terminal's.
+HIDDEN = "\u202e\u200b\x9b"
+ESCAPED = "\\u202e\\u200b\\u009b"
+# By the state the page decides what it shows, and by the names it asks: the coordinator takes none with such characters.
+SAFE = {"state", "tenant", "job"}
+# Each view of the page.
+VIEWS = [
+    *(
+        f"{PLACE}{part}"
+        for part in ("", "/ranks", "/rank/1", "/hosts", "/collectives", "/metrics", "/checkpoints", "/history")
+    ),
+    *("#/", "#/compare?a=default%2Fhostile&b=default%2Fhostile", "#/tokens", "#/audit"),
+]
 END_IT = "async ([path, reason]) => (await fetch(path, {method: 'POST', body: reason})).status"
 
 
@@ -32,6 +46,47 @@ def require_harmless(page: Page, *parts: str) -> None:
     order = "() => [...document.querySelectorAll('code, main a')].map((one) => getComputedStyle(one).unicodeBidi)"
     assert set(page.evaluate(order)) <= {"isolate"}
     require_clean(page)
+
+
+def hide(value: Any, name: str = "") -> Any:
+    """The value with hidden characters behind each of its texts, also in fields that are new."""
+    if isinstance(value, dict):
+        return {key: hide(part, key) for key, part in value.items()}
+    if isinstance(value, list):
+        return [hide(part, name) for part in value]
+    return value + HIDDEN if isinstance(value, str) and value and name not in SAFE else value
+
+
+def hide_in_answers(page: Page) -> None:
+    """From now on all texts that come from the coordinator have hidden characters."""
+
+    def answer(route: Route) -> None:
+        fetched = route.fetch()
+        if "json" in fetched.headers.get("content-type", ""):
+            route.fulfill(response=fetched, body=json.dumps(hide(fetched.json()), ensure_ascii=False))
+        else:
+            route.fulfill(response=fetched)
+
+    page.route(re.compile("/api/v1/(?!events)"), answer)
+
+
+def require_nothing_hidden(page: Page, coordinator: Coordinator) -> None:
+    """Fails unless every view shows what is hidden as escapes, wherever it stands: in texts, attributes, titles."""
+    hide_in_answers(page)
+    for view in VIEWS:
+        page.goto("about:blank")
+        page.goto(f"http://{coordinator.http}/{view}")
+        expect(page.locator("main").get_by_text(ESCAPED).first).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.locator("main .loading")).to_have_count(0)
+        for text in (page.content(), page.title()):
+            assert not set(HIDDEN) & set(text), f"{view}: {text}"
+    page.unroute_all()
+    # Somebody may send an address, too.
+    page.goto(f"http://{coordinator.http}/#/jobs/default/hosti%E2%80%AEle")
+    expect(page.get_by_role("heading", name="hosti\\u202ele")).to_be_visible()
+    page.goto(f"http://{coordinator.http}/{PLACE}/host/%E2%80%AE")
+    expect(page.get_by_role("heading", name="Host \\u202e")).to_be_visible()
+    assert not set(HIDDEN) & set(page.content() + page.title())
 
 
 def test_names_are_shown_and_not_obeyed(
@@ -67,6 +122,7 @@ def test_names_are_shown_and_not_obeyed(
     visit(f"{PLACE}/rank/1", ".tiles dd", ".tiles dt")
     visit("#/compare?a=default%2Fhostile&b=default%2Fhostile", ".chart figcaption")
     visit("#/tokens", "td")
+    require_nothing_hidden(page, coordinator)
 
     (tmp_path / "stall").touch()
     page.goto(f"http://{coordinator.http}/{PLACE}/hang")

@@ -1,5 +1,4 @@
 // The coordinator's answers, with the fields of docs/operations.md and docs/diagnosis.md.
-import { readJson } from "./json";
 
 export type JobState = "queued" | "forming" | "running" | "finished" | "failed" | "unknown";
 
@@ -420,7 +419,7 @@ function pauseAfter(refused: Response): Promise<void> {
 // The sentence of a refusal; undefined: it is none of the coordinator's.
 function errorOf(body: string): string | undefined {
   try {
-    return readJson<{ error?: string }>(body).error;
+    return (JSON.parse(body) as { error?: string }).error;
   } catch {
     return undefined;
   }
@@ -447,7 +446,7 @@ async function ask(path: string, more: RequestInit = {}): Promise<Response> {
   }
 }
 
-export const askJson = async <T>(path: string): Promise<T> => readJson<T>(await (await ask(path)).text());
+export const askJson = async <T>(path: string): Promise<T> => JSON.parse(await (await ask(path)).text()) as T;
 export const askText = async (path: string): Promise<string> => (await ask(path)).text();
 export const askBytes = async (path: string): Promise<Uint8Array> => new Uint8Array(await (await ask(path)).arrayBuffer());
 
@@ -458,7 +457,7 @@ export function pathOf(tenant: string, job: string, what: string, query: Record<
 
 // Changes or asks something of a job; the caller's token must allow it.
 export async function act<T>(tenant: string, job: string, what: string, query: Record<string, string> = {}, body = ""): Promise<T> {
-  return readJson<T>(await (await ask(pathOf(tenant, job, what, query), { method: "POST", body })).text());
+  return JSON.parse(await (await ask(pathOf(tenant, job, what, query), { method: "POST", body })).text()) as T;
 }
 
 // The address of a part of a job.

@@ -1,6 +1,5 @@
 // Follows the coordinator's events for all pages of a browser: HTTP/1.1 gives them six connections together. Runs in a
 // SharedWorker, or in the page itself where a browser has none.
-import { readJson } from "./json";
 
 // A page's message: the jobs that it watches ("TENANT/NAME"), or null while nobody sees it.
 export type Wish = { readonly watch: readonly string[] | null };
@@ -68,7 +67,7 @@ export class Broker {
     for (const type of ["jobs", "look", "reset"] as const) {
       source.addEventListener(type, (event: MessageEvent<string>) => {
         if (event.lastEventId) this.last = event.lastEventId;
-        this.tell({ kind: "event", type, data: readJson(event.data) });
+        this.tell({ kind: "event", type, data: JSON.parse(event.data) });
       });
     }
   }

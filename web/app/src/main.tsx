@@ -11,6 +11,7 @@ import { JobPage } from "./job";
 import { Jobs } from "./jobs";
 import { connect, useConnection } from "./live";
 import { Empty } from "./parts";
+import { plain, showAllPlain } from "./plain";
 import { RightsProvider, useLoadedRights } from "./rights";
 import { TenantsPage } from "./tenants";
 import { TokensPage } from "./tokens";
@@ -135,7 +136,7 @@ function App(): JSX.Element {
   const place = address.parts.join("/");
   const isFirst = useRef(true);
   useEffect(() => {
-    document.title = titleOf(address);
+    document.title = plain(titleOf(address));
     if (!isFirst.current && document.activeElement?.closest("main nav.tabs") === null) document.querySelector<HTMLElement>("h1")?.focus();
     isFirst.current = false;
   }, [place]);
@@ -179,6 +180,7 @@ function App(): JSX.Element {
 }
 
 applyTheme(storedTheme());
+showAllPlain();
 connect();
 const place = document.getElementById("app");
 if (place) render(<App />, place);

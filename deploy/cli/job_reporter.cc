@@ -151,6 +151,16 @@ absl::StatusOr<JobLink::Vacancy> JobReporter::EndIfVacant(const v1::GetJobRespon
   return vacancy;
 }
 
+void JobReporter::EndUnformed(const std::string& reason, const std::set<int64_t>& pids) {
+  const absl::StatusOr<v1::GetJobResponse> job = session_.GetJob("", job_);
+  if (!job.ok() || job->summary().state() != v1::JOB_STATE_FORMING || job->summary().has_elastic()) return;
+  for (const v1::WorkerStatus& worker : job->workers()) {
+    if (pids.count(worker.member().pid()) == 0) return;
+  }
+  // Otherwise the join timeout ends it.
+  session_.AbortJob("", job_, reason, v1::AbortJobRequest::LAUNCHER).IgnoreError();
+}
+
 std::vector<pid_t> JobReporter::FindCause() {
   const absl::StatusOr<v1::GetJobResponse> job = session_.GetJob("", job_);
   if (!job.ok() || job->summary().state() != v1::JOB_STATE_FAILED) return {};

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ class JobReporter final : public JobLink {
   absl::StatusOr<std::vector<LostWorker>> FindLost() override;
   absl::StatusOr<bool> EndIfShort(const std::string& reason) override;
   absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) override;
+  void EndUnformed(const std::string& reason, const std::set<int64_t>& pids) override;
   std::vector<pid_t> FindCause() override;
   std::string ReportFlights(const std::vector<std::string>& flights) override;
   // As farandole::KeepTimelines; for a launch with a coordinator of its own.

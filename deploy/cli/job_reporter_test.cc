@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,6 +87,31 @@ TEST_F(JobReporterTest, AJobOfTheSameNameIsAnotherLaunchsWhereNoneOfOurWorkersWa
   EXPECT_EQ(StateOf("train"), "JOB_STATE_FORMING");
   presence.pids.insert(getpid());
   EXPECT_THAT(Ask(presence, /*is_own=*/false).sentence, StartsWith("worker 1 has ended, but job train waits"));
+}
+
+TEST_F(JobReporterTest, AFixedJobThatStillFormsEndsWithItsLaunch) {
+  const auto end = [this](const std::set<int64_t>& pids, const std::string& job = "train") {
+    CoordinatorAddress where;
+    where.address = coordinator_->address();
+    where.token = coordinator_->token();
+    absl::StatusOr<CoordinatorSession> session = CoordinatorSession::Open(std::move(where));
+    ASSERT_TRUE(session.ok()) << session.status();
+    JobReporter(*std::move(session), job, 0, false).EndUnformed("worker 1 ended with exit code 5", pids);
+  };
+  end({getpid()});
+  EXPECT_THAT(StateOf("train"), HasSubstr("has no job train"));
+  const auto waiting = Wait("train", 0, 2);
+  end({getpid() + 1});
+  EXPECT_EQ(StateOf("train"), "JOB_STATE_FORMING") << "another launch's worker waits";
+  end({getpid()});
+  EXPECT_EQ(StateOf("train"), "JOB_STATE_FAILED");
+  EXPECT_EQ(Client().GetJob("train")->summary().reason(), "worker 1 ended with exit code 5");
+  const auto elastic = Wait("elastic", 0, 3, 2);
+  end({getpid()}, "elastic");
+  EXPECT_EQ(StateOf("elastic"), "JOB_STATE_FORMING") << "others may come";
+  const auto formed = Train("formed", 1);
+  end({getpid()}, "formed");
+  EXPECT_EQ(StateOf("formed"), "JOB_STATE_RUNNING");
 }
 
 TEST_F(JobReporterTest, APartIsEndedWhereOneOfItsMembersHasEnded) {

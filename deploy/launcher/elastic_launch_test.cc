@@ -102,6 +102,7 @@ class FakeLink final : public JobLink {
                    may_be_filled};
   }
 
+  void EndUnformed(const std::string&, const std::set<int64_t>&) override {}
   std::vector<pid_t> FindCause() override { return {}; }
 
   // How often the job cannot be ended.

@@ -83,6 +83,9 @@ class JobLink {
   // workers form by init(ranks), and ends a job in which they do if no other worker can come.
   //   UNAVAILABLE  as ReportExit
   virtual absl::StatusOr<Vacancy> EndIfVacant(const Presence& presence) = 0;
+  // The launch, of a job of fixed size, is over, and has failed: ends the job with this reason if it still forms, and
+  // waits for nobody but the launch's workers, whose pids these are.
+  virtual void EndUnformed(const std::string& reason, const std::set<int64_t>& pids) = 0;
   // The processes whose end or silence ended the job's epoch; empty if the coordinator does not know. If others failed
   // because some processes had left before (as sys.exit(3) does), those come first.
   virtual std::vector<pid_t> FindCause() = 0;

@@ -60,6 +60,7 @@ absl::StatusOr<int> Launch::Run() {
     report_.FindCause();
     report_.SayFailure(is_full_);
   }
+  if (policy_.exit_code() != 0) report_.EndUnformed();
   status = FlushConsole();
   if (!status.ok()) return status;
   return policy_.exit_code();

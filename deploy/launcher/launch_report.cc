@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "deploy/launcher/policy/failure_report.h"
@@ -57,6 +58,18 @@ void LaunchReport::FindCause() {
     if (found == workers_.end() || std::find_if(found + 1, workers_.end(), is_it) != workers_.end()) continue;
     if (policy_.Blame(static_cast<int>(found - workers_.begin()))) return;
   }
+}
+
+void LaunchReport::EndUnformed() {
+  if (plan_.link == nullptr || plan_.elastic.has_value()) return;
+  std::set<int64_t> pids;
+  for (const Worker& worker : workers_) pids.insert(worker.pid);
+  const int failed = policy_.first_failed();
+  const std::string what = policy_.stop_signal() != 0
+                               ? absl::StrCat("the launcher was stopped by ", SignalName(policy_.stop_signal()))
+                           : failed >= 0 ? DescribeEnd(failed)
+                                         : std::string("the launch has failed");
+  plan_.link->EndUnformed(absl::StrCat(what, ", before the job had formed"), pids);
 }
 
 void LaunchReport::SayFailure(bool is_unread) {

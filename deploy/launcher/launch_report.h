@@ -44,6 +44,8 @@ class LaunchReport {
   void SayLoss(int index, bool is_unread);
   // Asks the coordinator which worker caused the failure, and tells the policy.
   void FindCause();
+  // Ends the job of a launch that has failed, if it still forms: nobody else would say why nothing comes of it.
+  void EndUnformed();
   // The launch has failed: which worker failed first, and how all ended.
   void SayFailure(bool is_unread);
 

@@ -205,7 +205,7 @@ void JobStorage::RestoreSurvivors() {
   for (const uint32_t rank : ledger_.record().drained()) roster->Drain(rank);
   for (const uint32_t rank : ledger_.record().left()) roster->Leave(rank);
   for (const uint32_t rank : ledger_.record().lost()) {
-    roster->MarkLost(rank, "before the coordinator was restarted");
+    roster->MarkLost(rank, absl::StrCat("before the coordinator was restarted, which knows no more of it; ", ended));
     job_.fence.Shut(epoch.members(rank).incarnation(), ended);
   }
   job_.survivors = std::make_unique<Survivors>(epoch, std::move(roster), job_.StallLimits().loss,

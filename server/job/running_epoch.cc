@@ -61,7 +61,7 @@ void RunningEpoch::AwaitReturn(const v1::JobRecord& record, absl::Time now) {
   // They had left to join again, and died. Nobody else is lost while its epoch runs.
   for (const uint32_t rank : record.lost()) {
     roster_->Leave(rank, true);
-    roster_->MarkLost(rank, "before the coordinator was restarted");
+    roster_->MarkLost(rank, "it had left to join again, and ended before the coordinator was restarted");
     groups_.Leave(roster_->Describe(rank), &none);
   }
   reattachment_ = std::make_unique<Reattachment>(roster_->Staying(), now, options_.reattach_window,

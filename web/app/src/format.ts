@@ -1,5 +1,11 @@
 // Numbers and times as people read them.
 
+// Why a worker was lost, or a job has failed: something is said of each.
+export const why = (reason: string): string => reason.trim() || "the connection broke; the coordinator was told no reason";
+
+// Of a worker's state; "" where it was not lost.
+export const lossOf = (state: string): string => (/^lost\b/.test(state) ? why(state.replace(/^lost:?/, "")) : "");
+
 export const percent = (value: number | undefined): string => (value === undefined ? "–" : `${Math.round(value)} %`);
 
 export function duration(ms: number): string {

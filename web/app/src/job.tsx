@@ -7,7 +7,7 @@ import { Charts } from "./charts";
 import { CheckpointTable, Checkpoints } from "./checkpoints";
 import { Collectives } from "./collectives";
 import { EndJob } from "./departures";
-import { ago, bytes, clock, count, percent, plural } from "./format";
+import { ago, bytes, clock, count, lossOf, percent, plural, why } from "./format";
 import { HangPage } from "./hang";
 import { HostPage, Hosts } from "./hosts";
 import { useWatch } from "./live";
@@ -91,10 +91,10 @@ function Verdict({ job }: { job: Job }): JSX.Element {
       {job.lost.map((worker) => (
         <p key={worker.incarnation} class="sentence lost">
           <span aria-hidden="true">✕ </span>
-          {`rank ${worker.rank} (pid ${worker.pid} on ${worker.hostname}) was lost: ${worker.state.replace(/^lost: ?/, "")}`}
+          {`rank ${worker.rank} (pid ${worker.pid} on ${worker.hostname}) was lost: ${lossOf(worker.state)}`}
         </p>
       ))}
-      {job.state !== "running" && <p class={`sentence ${job.state}`}>{job.reason}</p>}
+      {job.state !== "running" && <p class={`sentence ${job.state}`}>{job.state === "failed" ? why(job.reason) : job.reason}</p>}
       {job.state === "queued" && <GiveUp job={job} />}
       {blockers.map((one) => (
         <BlockerLine key={`${one.cause}/${one.rank}/${one.host}`} one={one} job={job} />

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { setQuery, show, type Address } from "./address";
 import { askJson, type JobList, type JobState, type Summary } from "./api";
-import { ago, count } from "./format";
+import { ago, count, why } from "./format";
 import { useEvents } from "./live";
 import { hasStates, useLoad } from "./load";
 import { Command, Empty, Pager, Show, State, Table, type Column } from "./parts";
@@ -19,7 +19,7 @@ function Trouble({ job, now }: { job: Summary; now: number }): JSX.Element {
   if (job.state === "running" && job.blocker) return <span class="blocker">{job.blocker}</span>;
   if (job.state === "running" && job.last_stall)
     return <span class="stalled">{`${ago(job.last_stall_unix_ms, now)}: ${job.last_stall}`}</span>;
-  return <span class={job.state === "failed" ? "failed" : "remark"}>{job.reason}</span>;
+  return job.state === "failed" ? <span class="failed">{why(job.reason)}</span> : <span class="remark">{job.reason}</span>;
 }
 
 const keyOf = (job: Partial<Summary>): string => `${job.tenant}/${job.job}`;

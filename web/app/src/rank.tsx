@@ -4,7 +4,7 @@ import { showPart } from "./address";
 import { askJson, viewOf, type Job, type Rank, type Worker } from "./api";
 import { Charts } from "./charts";
 import { DrainRank } from "./departures";
-import { bytes, count, duration, percent } from "./format";
+import { bytes, count, duration, lossOf, percent } from "./format";
 import type { JobProps } from "./job";
 import { isAbout, useLoad, valueOf } from "./load";
 import { Show, Shares, State } from "./parts";
@@ -61,7 +61,7 @@ function Now({ worker, host }: { worker: Worker; host: string }): JSX.Element {
       <p>
         <State state={worker.state} /> pid {worker.pid} on <a href={host}>{worker.hostname}</a>
       </p>
-      {worker.state.startsWith("lost") && <p class="sentence lost">{worker.state}</p>}
+      {lossOf(worker.state) && <p class="sentence lost">{`lost: ${lossOf(worker.state)}`}</p>}
       <dl class="tiles">
         <div><dt>does</dt><dd>{doing(worker)}</dd></div>
         <div><dt>collectives</dt><dd>{count(worker.batches)}</dd></div>

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { setQuery, showPart } from "./address";
 import { askBytes, askJson, viewOf, type Job, type Worker, type Workers } from "./api";
-import { bytes as showBytes, count, duration, percent } from "./format";
+import { bytes as showBytes, count, duration, lossOf, percent } from "./format";
 import { layOut, ownOf, paint, rangeOf, stateOf, STATE_NAMES, type Colours } from "./grid";
 import type { JobProps } from "./job";
 import { isAbout, useLoad } from "./load";
@@ -202,7 +202,7 @@ export function WorkerTable({ tenant, name, address, host }: WorkerTableProps): 
       of: (worker) => (worker.state === "waiting" ? "–" : <a href={showPart(tenant, name, "rank", worker.rank)}>{worker.rank}</a>),
     },
     { name: "Host", of: (worker) => <a href={showPart(tenant, name, "host", worker.host_id)}>{worker.hostname}</a> },
-    { name: "State", of: (worker) => <><State state={worker.state} /> <span class="remark">{worker.state.split(": ").slice(1).join(": ")}</span></> },
+    { name: "State", of: (worker) => <><State state={worker.state} /> <span class="remark">{lossOf(worker.state) || worker.state.split(": ").slice(1).join(": ")}</span></> },
     { name: "Missed alone", isNumber: true, order: "alone", of: (worker) => (worker.measured ? `${(worker.measured.alone_seconds ?? 0).toFixed(1)} s` : "–") },
     { name: "Last in", isNumber: true, of: (worker) => (worker.measured ? `${count(worker.measured.last_steps ?? 0)} of ${count(worker.measured.steps)}` : "–") },
     { name: "Own", isNumber: true, order: "own", of: (worker) => percent(worker.measured?.own_percent) },

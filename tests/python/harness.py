@@ -157,7 +157,10 @@ def noted_sections() -> Iterator[List[str]]:
         return 1
 
     noting = types.SimpleNamespace(farandole_section_begin=begin, farandole_section_end=lambda _: seen.append("]"))
-    with mock.patch.object(_sections, "lib", noting):
+    with contextlib.ExitStack() as patched:
+        for module in (_sections, sys.modules.get("farandole.torch.backward_mark")):
+            if module is not None:
+                patched.enter_context(mock.patch.object(module, "lib", noting))
         yield seen
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 from types import TracebackType
-from typing import Iterable, Iterator, List, Optional, Type, TypeVar
+from typing import ContextManager, Iterable, Iterator, List, Optional, Type, TypeVar
 
 from ._library import failure, lib
 
@@ -51,3 +51,8 @@ class section(contextlib.ContextDecorator):  # pylint: disable=invalid-name; it 
                 except StopIteration:
                     return
             yield item
+
+
+def marked(name: str, is_eager: bool) -> ContextManager[object]:
+    """The section of an adapter. Nothing where code is being compiled: it runs once, and no step is in it."""
+    return section(name) if is_eager else contextlib.nullcontext()

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy
 import optax
 from flax import nnx
-from harness import Checks, expect_error
+from harness import Checks, expect_error, noted_sections
 
 check = Checks()
 
@@ -66,6 +66,30 @@ def an_optimizer_trains_to_the_parameters_of_one_process(kind: str) -> None:
     found = train(hvd.DistributedOptimizer(getattr(optax, kind)(0.05)), params, share(inputs), share(targets))
     assert_close(found, wanted)
     assert_equal_on_all_ranks(found)
+
+
+@check.each("grad", "value_and_grad", "value_and_grad with passes")
+def backward_and_step_are_sections_of_an_eager_program(way: str) -> None:
+    optimizer = hvd.DistributedOptimizer(optax.sgd(0.1), backward_passes_per_step=2 if "passes" in way else 1)
+    gradient = hvd.grad if way == "grad" else hvd.value_and_grad
+    data = [share(each) for each in batch()]
+
+    def step(params: Any, state: Any, *given: Any) -> Any:
+        found = gradient(loss_of)(params, *given)
+        updates, state = optimizer.update(found if way == "grad" else found[1], state, params)
+        return optax.apply_updates(params, updates), state
+
+    params = first_parameters(0)
+    state = optimizer.init(params)
+    with noted_sections() as seen:
+        for _ in range(2):
+            params, state = step(params, state, *data)
+        steps = ["[step", "]"]
+        first = [] if "passes" in way else steps
+        assert seen == ["[backward", "]", *first, "[backward", "]", *steps], seen
+        del seen[:]
+        jax.jit(step)(params, state, *data)
+        assert seen == [], "of a compiled step no part is one"
 
 
 def plateau(learning_rate: float) -> Any:

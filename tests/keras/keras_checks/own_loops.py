@@ -3,7 +3,7 @@
 from typing import Any, List, Optional, Sequence
 
 import numpy
-from harness import Checks, expect_error
+from harness import Checks, expect_error, noted_sections
 
 from keras_checks.chosen import BACKEND, IS_LEGACY, hvd, keras
 from keras_checks.presence import tensor, values_of
@@ -267,3 +267,52 @@ def an_unknown_variable_is_kerass_error() -> None:
     trained = variables("a", "b")
     optimizer = built(trained[:1])
     expect_error(ValueError, lambda: apply(optimizer, [None, 1.0], trained), "Unknown variable")
+
+
+@check.each(1, 2)
+def an_eager_step_is_a_section_of_the_program(passes: int) -> None:
+    trained = variables("a", "b")
+    optimizer = built(trained, backward_passes_per_step=passes)
+
+    def step() -> None:
+        apply(optimizer, [1.0, 1.0], trained)
+
+    with noted_sections() as seen:
+        step()
+        step()
+        assert seen == 2 * ["[step", "]"], seen
+        del seen[:]
+        if BACKEND in ("tensorflow", "legacy"):
+            import tensorflow as tf
+
+            tf.function(step)()
+        if BACKEND == "jax":
+            import jax
+
+            given = (
+                [variable.value for variable in optimizer.variables],
+                [tensor(1.0)] * 2,
+                [variable.value for variable in trained],
+            )
+            jax.jit(optimizer.stateless_apply)(*given)
+        assert seen == [], "what is compiled is none: it runs its parts as they are ready"
+
+
+@check
+def on_pytorch_a_backward_pass_is_a_section_of_the_program() -> None:
+    if BACKEND != "torch":
+        return
+    trained = variables("a", "b")
+    optimizer = built(trained)
+
+    def step() -> None:
+        for each in trained:
+            each.value.grad = None
+        sum((each.value * each.value).sum() for each in trained).backward()
+        optimizer.apply([each.value.grad for each in trained], trained)
+
+    with noted_sections() as seen:
+        step()
+        assert seen == ["[step", "]"], f"from the second step on: {seen}"
+        step()
+        assert seen == ["[step", "]", "[backward", "]", "[step", "]"], seen

@@ -303,3 +303,27 @@ def an_eager_backward_pass_is_a_section_of_the_program() -> None:
         assert seen == ["[backward", "]"], seen
         assert float(tf.function(gradient)()) == 4.0
         assert seen == ["[backward", "]"], "a graph is no section: it runs its ops as they are ready"
+
+
+@check.each("v1", "keras", "adasum")
+def an_eager_step_is_a_section_of_the_program(kind: str) -> None:
+    weight = tf.Variable(2.0)
+    if kind == "keras":
+        optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1))
+    else:
+        own = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+        optimizer = hvd.DistributedOptimizer(own, op=hvd.Adasum if kind == "adasum" else hvd.Average)
+
+    def step() -> None:
+        if kind == "keras":
+            optimizer.apply_gradients([(tf.constant(1.0), weight)])
+        else:
+            optimizer.apply_gradients(optimizer.compute_gradients(lambda: weight * weight, [weight]))
+
+    with noted_sections() as seen:
+        step()
+        backward = [] if kind == "keras" else ["[backward", "]"]
+        assert seen == [*backward, "[step", "]"], seen
+        del seen[:]
+        tf.function(step)()
+        assert seen == [], seen

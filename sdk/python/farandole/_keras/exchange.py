@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 
 from .. import _epochs, _ops
 from .._presence import Plan, Presence, Variables, is_disagreement
+from .._sections import marked
 from ..exceptions import InvalidRequest
 from ..process_sets import ProcessSet
 from ..reduce_ops import Average, choose
@@ -125,11 +126,13 @@ class ArrayExchange:
         step: Callable[[List[Any]], Any],
         listed: Sequence[int],
     ) -> Any:
-        """Calls `step` with the gradients of all ranks, at every n-th call where the passes are n."""
-        total = self.sums.add(gradients)
-        if total is None:
-            return counter_of(optimizer).assign_add(1)
-        return step(self.reduce(name_of(optimizer), total, variables, listed))
+        """Calls `step` with the gradients of all ranks, at every n-th call where the passes are n. In eager code it is the
+        section "step" of the program."""
+        with marked("step", not self.is_traced(gradients)):
+            total = self.sums.add(gradients)
+            if total is None:
+                return counter_of(optimizer).assign_add(1)
+            return step(self.reduce(name_of(optimizer), total, variables, listed))
 
     def reduce(
         self, name: str, gradients: List[Any], variables: Sequence[Any], listed: Optional[Sequence[int]] = None

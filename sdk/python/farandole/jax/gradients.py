@@ -9,6 +9,7 @@ import numpy
 
 from .. import _ops
 from .._presence import Paths, Plan, Presence, is_disagreement
+from .._sections import marked
 from ..exceptions import InvalidRequest
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Average, Sum, choose
@@ -65,6 +66,10 @@ def _paths_of(tree: Any, structure: Any) -> Paths:
         if structure is not None:
             _paths[structure] = known
     return known
+
+
+def _is_eager(*trees: Any) -> bool:
+    return not is_traced(*jax.tree.leaves(trees))
 
 
 class GradientReduction:
@@ -184,7 +189,12 @@ class _Reducing:
         return self._no_state, self._optimizer.init(params)
 
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
-        """As a gradient transformation's. ValueError: the caller gives `value_fn`."""
+        """As a gradient transformation's. Outside of jit it is the section "step" of the program (docs/diagnosis.md).
+        ValueError: the caller gives `value_fn`."""
+        with marked("step", _is_eager(updates)):
+            return self._update(updates, state, params, **extra)
+
+    def _update(self, updates: Any, state: Any, params: Any, **extra: Any) -> Any:
         if extra.get("value_fn") is not None:
             raise ValueError(
                 "DistributedOptimizer takes no value_fn: each rank would search along the loss of its own data, and "
@@ -294,13 +304,15 @@ def value_and_grad(
     **options: Any,
 ) -> Callable[..., Any]:
     """As jax.value_and_grad, whose further arguments it takes: the value is this rank's own, the gradients are those of all
-    ranks, reduced (Average)."""
+    ranks, reduced (Average). Outside of jit, computing the rank's own is the section "backward" of the program
+    (docs/diagnosis.md)."""
     reduction = GradientReduction(name, compression, op, gradient_predivide_factor, process_set)
     differentiated = jax.value_and_grad(function, *arguments, **options)
 
     @functools.wraps(function)
     def reduced(*given: Any, **named: Any) -> Any:
-        value, gradients = differentiated(*given, **named)
+        with marked("backward", _is_eager(given, named)):
+            value, gradients = differentiated(*given, **named)
         return value, reduction(gradients)
 
     return reduced
@@ -318,13 +330,15 @@ def grad(
     process_set: ProcessSet = global_process_set,
     **options: Any,
 ) -> Callable[..., Any]:
-    """As jax.grad, whose further arguments it takes, with the gradients of all ranks, reduced (Average)."""
+    """As jax.grad, whose further arguments it takes, with the gradients of all ranks, reduced (Average). A section as
+    value_and_grad's."""
     reduction = GradientReduction(name, compression, op, gradient_predivide_factor, process_set)
     differentiated = jax.grad(function, argnums, has_aux, **options)
 
     @functools.wraps(function)
     def reduced(*given: Any, **named: Any) -> Any:
-        found = differentiated(*given, **named)
+        with marked("backward", _is_eager(given, named)):
+            found = differentiated(*given, **named)
         return (reduction(found[0]), found[1]) if has_aux else reduction(found)
 
     return reduced

@@ -1,6 +1,6 @@
 """Keras on PyTorch: gradients and values travel by farandole.torch's operations."""
 
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type
 
 import torch
 
@@ -11,11 +11,43 @@ from .._keras.exchange import ArrayExchange, Terms, name_of
 from ..process_sets import ProcessSet
 from ..torch import Compression as Compression
 from ..torch import join as join
+from ..torch.backward_mark import BackwardMark
 from ._memory import in_own_memory
 
 
 class Exchange(ArrayExchange):
-    """Reduces gradients in place: PyTorch makes others in the next step."""
+    """Reduces gradients in place: PyTorch makes others in the next step. From the second step on it marks the section
+    "backward" of the program (docs/diagnosis.md)."""
+
+    def __init__(self, terms: Terms) -> None:
+        super().__init__(terms)
+        self._backward = BackwardMark()
+        # As values, so that no other variable gets their ids.
+        self._hooked: Dict[int, Any] = {}
+
+    def run(
+        self,
+        optimizer: Any,
+        gradients: List[Any],
+        variables: Sequence[Any],
+        step: Callable[[List[Any]], Any],
+        listed: Sequence[int],
+    ) -> Any:
+        """See derived.Exchange."""
+        self._backward.end()  # of a pass that has failed
+        for variable in variables:
+            if id(variable) not in self._hooked:
+                self._hooked[id(variable)] = variable
+                self._hook(variable.value)
+        return super().run(optimizer, gradients, variables, step, listed)
+
+    def _hook(self, value: torch.Tensor) -> None:
+        def note(_value: torch.Tensor) -> None:
+            if not self._backward.number:
+                self._backward.begin()
+
+        if value.is_leaf and value.requires_grad:
+            value.register_post_accumulate_grad_hook(note)
 
     def is_traced(self, gradients: Sequence[Any]) -> bool:
         """See ArrayExchange."""

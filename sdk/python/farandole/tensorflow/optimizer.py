@@ -5,6 +5,7 @@ from typing import Any, Callable, Iterable, List, Optional, Sequence, Type
 import tensorflow as tf
 
 from .._keras import derived
+from .._sections import marked
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Adasum, Average
 from .aggregation import LocalGradients
@@ -90,7 +91,19 @@ class KerasExchange:
         step: Callable[[List[Any]], Any],
         listed: Sequence[int],
     ) -> Any:
-        """Calls `step` with the gradients of all ranks, at every n-th call where the passes are n."""
+        """Calls `step` with the gradients of all ranks, at every n-th call where the passes are n. In eager code it is the
+        section "step" of the program."""
+        with marked("step", tf.executing_eagerly()):
+            return self._run(optimizer, gradients, variables, step, listed)
+
+    def _run(
+        self,
+        optimizer: Any,
+        gradients: List[Any],
+        variables: Sequence[Any],
+        step: Callable[[List[Any]], Any],
+        listed: Sequence[int],
+    ) -> Any:
         if self._local.passes == 1:
             return step(self._exchange.reduce(gradients, variables, listed))
         with tf.init_scope():  # what tf.cond runs cannot make variables

@@ -1,11 +1,10 @@
 """GradientTape whose gradients are those of all ranks."""
 
-import contextlib
 from typing import Any, Iterable, List, Optional, Tuple, Type
 
 import tensorflow as tf
 
-from .._sections import section
+from .._sections import marked
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Average
 from .compression import Compression
@@ -35,7 +34,7 @@ class _DistributedTape:
         """As tf.GradientTape.gradient, reduced over the ranks. In eager code it is the section "backward" of the program
         (docs/diagnosis.md)."""
         del use_generic_names
-        with section("backward") if tf.executing_eagerly() else contextlib.nullcontext():
+        with marked("backward", tf.executing_eagerly()):
             own = super().gradient(target, sources, output_gradients, unconnected_gradients)  # type: ignore[misc]
         flat = tf.nest.flatten(own)
         return tf.nest.pack_sequence_as(

@@ -4,6 +4,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from .._sections import marked
 from .aggregation import LocalGradients, ops_of, own_variable, ran
 from .gradient_exchange import GradientExchange
 from .ops import epoch_op
@@ -43,14 +44,17 @@ class ReducedGradients(_Wrapping):
 
     def compute_gradients(self, *arguments: Any, **options: Any) -> Any:
         """As the optimizer's; the gradients of all ranks. With several passes: those of the sums at every n-th call, and
-        this rank's own at the others, whose apply_gradients() applies nothing."""
-        gradients, variables = zip(*self._optimizer.compute_gradients(*arguments, **options))
+        this rank's own at the others, whose apply_gradients() applies nothing. In eager code it is the section "backward" of
+        the program (docs/diagnosis.md)."""
+        with marked("backward", tf.executing_eagerly()):
+            gradients, variables = zip(*self._optimizer.compute_gradients(*arguments, **options))
         given = self._exchange.complete(gradients, variables) if self._local.passes > 1 else gradients
         reduced = self._local.aggregate(given, lambda given: self._exchange.reduce(given, variables))
         return list(zip(reduced, variables))
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: Optional[str] = None) -> Any:
-        """As the optimizer's, at every n-th call. `global_step` counts all calls."""
+        """As the optimizer's, at every n-th call. `global_step` counts all calls. In eager code it is the section "step" of
+        the program (docs/diagnosis.md)."""
         pairs = list(grads_and_vars)
 
         def count() -> List[Any]:
@@ -59,7 +63,8 @@ class ReducedGradients(_Wrapping):
         def step() -> Any:
             return self._optimizer.apply_gradients(pairs, global_step=global_step, name=name)
 
-        return self._local.apply([gradient for gradient, _ in pairs], step, count)
+        with marked("step", tf.executing_eagerly()):
+            return self._local.apply([gradient for gradient, _ in pairs], step, count)
 
 
 def _copied(variable: Any) -> tf.Tensor:
@@ -85,11 +90,17 @@ class CombinedSteps(_Wrapping):
         self._epoch: Any = None
 
     def compute_gradients(self, *arguments: Any, **options: Any) -> Any:
-        """As the optimizer's: this rank's own."""
-        return self._optimizer.compute_gradients(*arguments, **options)
+        """As the optimizer's: this rank's own. A section as ReducedGradients'."""
+        with marked("backward", tf.executing_eagerly()):
+            return self._optimizer.compute_gradients(*arguments, **options)
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: Optional[str] = None) -> Any:
-        """Makes this rank's step, and after every n-th one replaces what the n have changed by all ranks' changes combined."""
+        """Makes this rank's step, and after every n-th one replaces what the n have changed by all ranks' changes combined.
+        A section as ReducedGradients'."""
+        with marked("step", tf.executing_eagerly()):
+            return self._step(grads_and_vars, global_step, name)
+
+    def _step(self, grads_and_vars: Any, global_step: Any, name: Optional[str]) -> Any:
         pairs = list(grads_and_vars)
         # Also those without a gradient, which another rank, or another of the steps, may have.
         shared = [

@@ -1,12 +1,13 @@
-/* Calls as Python functions, for arrays that describe themselves as torch's do: between Python and the library there is
- * no code in Python, which would take several times as long as a small collective. build_native.py puts this into the
- * bridge, after the table of the library's functions. */
+/* Calls as Python functions, for arrays that describe themselves as torch's or NumPy's do: between Python and the
+ * library there is no code in Python, which would take several times as long as a small collective. build_native.py
+ * puts this into the bridge, after the table of the library's functions. */
 #include <stdlib.h>
 
 enum { kMostDimensions = 32, kNotDirect = -1, kSurfaceMs = 100 };
 
 /* The names of attributes; made once, and kept. */
 static PyObject *name_is_cpu, *name_is_contiguous, *name_is_neg, *name_dtype, *name_shape, *name_data_ptr;
+static PyObject *name_array_interface, *name_data, *name_strides, *name_itemsize;
 
 /* Adds a submission to the caller's list of those that go on. An exception that is set stays. */
 static int add_to(PyObject* list, farandole_handle handle) {
@@ -161,6 +162,58 @@ static PyObject* allreduce_async(PyObject* self, PyObject* const* arguments, Py_
   return add_to(terms.pending, handle) == 0 ? PyLong_FromLong(0) : NULL;
 }
 
+/* Where an array of NumPy lies. NULL: it has gaps, or is read-only where it must not be. */
+static void* memory_of(PyObject* array, int is_written) {
+  PyObject* interface = PyObject_GetAttr(array, name_array_interface);
+  /* The address, and whether it is read-only. */
+  PyObject* place = interface == NULL ? NULL : PyDict_GetItem(interface, name_data);
+  void* address = NULL;
+  if (place != NULL && PyDict_GetItem(interface, name_strides) == Py_None &&
+      !(is_written && PyObject_IsTrue(PyTuple_GetItem(place, 1)))) {
+    address = PyLong_AsVoidPtr(PyTuple_GetItem(place, 0));
+  }
+  Py_XDECREF(interface);
+  return address;
+}
+
+static int is_aligned(PyObject* array, const void* address) {
+  PyObject* number = PyObject_GetAttr(array, name_itemsize);
+  const size_t size = number == NULL ? 0 : PyLong_AsSize_t(number);
+  Py_XDECREF(number);
+  return size > 0 && (uintptr_t)address % size == 0;
+}
+
+/* As read_view, for arrays of NumPy. The output is like the input. */
+static int read_arrays(PyObject* input, PyObject* output, PyObject* types, struct view* view) {
+  PyObject* dtype = PyObject_GetAttr(input, name_dtype);
+  PyObject* type = dtype == NULL ? NULL : PyDict_GetItem(types, dtype);
+  Py_XDECREF(dtype);
+  view->input = type == NULL ? NULL : memory_of(input, input == output);
+  view->output = view->input == NULL || input == output ? view->input : memory_of(output, 1);
+  view->ndim = view->output == NULL ? kNotDirect : shape_of(input, view->dims);
+  view->type = type == NULL ? kNotDirect : (int32_t)PyLong_AsLong(type);
+  if (view->ndim >= 0 && is_aligned(input, view->input) && PyErr_Occurred() == NULL) return 1;
+  PyErr_Clear();
+  return 0;
+}
+
+/* Of arrays of NumPy: 0, the ranks' error (positive), or minus the error of a call that the library has refused. None:
+ * the caller takes the other way. */
+static PyObject* allreduce_array(PyObject* self, PyObject* const* arguments, Py_ssize_t argument_count) {
+  struct terms terms;
+  struct view view;
+  (void)self;
+  if (!read_terms(arguments, argument_count, &terms)) return NULL;
+  if (!read_arrays(arguments[0], arguments[1], terms.types, &view)) Py_RETURN_NONE;
+  PyThreadState* state = PyEval_SaveThread();
+  const farandole_handle handle =
+      table.farandole_allreduce(terms.name, view.input, view.output, view.dims, view.ndim, view.type, terms.op,
+                                terms.prescale, terms.postscale, terms.group, kSurfaceMs);
+  const int code = handle < 0 ? 0 : table.farandole_finish(handle, kSurfaceMs);
+  PyEval_RestoreThread(state);
+  return handle < 0 ? PyLong_FromLongLong(handle) : answer(wait_for(handle, code, terms.pending));
+}
+
 /* Describes lists of tensors of one element type, which it returns. */
 static long describe_all(PyObject* inputs, PyObject* outputs, PyObject* types, Py_ssize_t count,
                          farandole_tensor* tensors, int64_t* dims) {
@@ -214,6 +267,7 @@ enum { kArgumentsAsArray = 0x0080 };
 
 static PyMethodDef direct_methods[] = {
     {"allreduce", (PyCFunction)(void (*)(void))allreduce, kArgumentsAsArray, NULL},
+    {"allreduce_array", (PyCFunction)(void (*)(void))allreduce_array, kArgumentsAsArray, NULL},
     {"allreduce_async", (PyCFunction)(void (*)(void))allreduce_async, kArgumentsAsArray, NULL},
     {"grouped_allreduce", (PyCFunction)(void (*)(void))grouped_allreduce, kArgumentsAsArray, NULL},
 };
@@ -227,6 +281,10 @@ static uintptr_t farandole_native_direct(const char* name) {
   name_dtype = PyUnicode_InternFromString("dtype");
   name_shape = PyUnicode_InternFromString("shape");
   name_data_ptr = PyUnicode_InternFromString("data_ptr");
+  name_array_interface = PyUnicode_InternFromString("__array_interface__");
+  name_data = PyUnicode_InternFromString("data");
+  name_strides = PyUnicode_InternFromString("strides");
+  name_itemsize = PyUnicode_InternFromString("itemsize");
   PyGILState_Release(state);
   for (size_t i = 0; i < sizeof direct_methods / sizeof direct_methods[0]; ++i) {
     if (strcmp(direct_methods[i].ml_name, name) == 0) return (uintptr_t)&direct_methods[i];

@@ -7,6 +7,7 @@ that names two of them and both values, and the job goes on. EpochEnded: a worke
 """
 
 import operator
+import threading
 from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy
@@ -16,11 +17,12 @@ import farandole as _farandole
 # The names of the package are names of each of its views.
 from . import *  # noqa: F401,F403
 from . import __version__ as __version__
-from . import _arena, _ops, elastic
-from ._library import lib
-from ._operations import Operations, barrier, join
+from . import _arena, _handles, _ops, elastic
+from ._library import direct, failure, lib
+from ._operations import Operations, barrier, described_by, join
 from .objects import allgather_object, broadcast_object
 from .process_sets import ProcessSet, global_process_set
+from .reduce_ops import choose
 
 # With it come the names of the package.
 __all__ = [
@@ -57,7 +59,7 @@ __all__ = [
 ]
 __all__ += _farandole.__all__
 
-_DTYPES = {
+DTYPES = {
     numpy.dtype(numpy.uint8): lib.FARANDOLE_U8,
     numpy.dtype(numpy.int8): lib.FARANDOLE_I8,
     numpy.dtype(numpy.uint16): lib.FARANDOLE_U16,
@@ -79,7 +81,7 @@ _NAMED_DTYPES = {
 
 def _element_type(dtype: numpy.dtype) -> int:
     """The library's. ValueError: it has none."""
-    found = _DTYPES.get(dtype, _NAMED_DTYPES.get(dtype.name))
+    found = DTYPES.get(dtype, _NAMED_DTYPES.get(dtype.name))
     if not dtype.isnative:
         raise ValueError(
             f"an array of {dtype.str} has another machine's order of bytes: "
@@ -105,7 +107,7 @@ class _NumpyAdapter:
     """The view of a numpy.ndarray."""
 
     def describe(self, array: numpy.ndarray) -> Tuple[int, Tuple[int, ...], int]:
-        dtype = _DTYPES.get(array.dtype)
+        dtype = DTYPES.get(array.dtype)
         if dtype is None:
             dtype = _element_type(array.dtype)
         return array.__array_interface__["data"][0], array.shape, dtype
@@ -154,8 +156,6 @@ class _NumpyAdapter:
 _operations = Operations[Any, numpy.ndarray](_NumpyAdapter())
 allgather = _operations.allgather
 allgather_async = _operations.allgather_async
-allreduce = _operations.allreduce
-allreduce_ = _operations.allreduce_
 allreduce_async = _operations.allreduce_async
 allreduce_async_ = _operations.allreduce_async_
 alltoall = _operations.alltoall
@@ -176,6 +176,79 @@ reducescatter = _operations.reducescatter
 reducescatter_async = _operations.reducescatter_async
 scatter = _operations.scatter
 scatter_async = _operations.scatter_async
+
+
+_allreduce_array = direct("allreduce_array")
+
+# Submissions that go on after an exception of a signal's handler, which only the main thread runs.
+_interrupted: List[int] = []
+
+
+def reduce_now(
+    source: numpy.ndarray,
+    output: numpy.ndarray,
+    name: Optional[str],
+    op: int,
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+) -> Optional[int]:
+    """An allreduce by the shortest way; `output` may be `source`. Returns 0, the ranks' error, or minus the error of a
+    call that the library has refused. None: it cannot read these arrays where they lie, and nothing was submitted."""
+    try:
+        encoded = _ops.encode_name(name) if name else None
+        group = process_set.process_set_id
+        code: Optional[int] = _allreduce_array(
+            source, output, DTYPES, encoded, op, prescale, postscale, group, _interrupted
+        )
+        return code
+    except BaseException as error:
+        if threading.current_thread() is threading.main_thread():
+            _handles.rescue(_interrupted, (source, output))
+            _interrupted.clear()
+        _ops.explain(error, prescale, postscale, process_set)
+        raise
+
+
+@described_by(Operations.allreduce)
+def allreduce(
+    tensor: Any,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> numpy.ndarray:
+    op = choose(op, average)
+    if type(tensor) is numpy.ndarray:
+        output = numpy.empty_like(tensor)
+        code = reduce_now(tensor, output, name, op, prescale_factor, postscale_factor, process_set)
+        if code == 0:
+            return output
+        if code is not None:
+            raise failure(abs(code))
+    return _operations.allreduce(tensor, None, name, op, prescale_factor, postscale_factor, process_set)
+
+
+@described_by(Operations.allreduce_)
+def allreduce_(
+    tensor: numpy.ndarray,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> numpy.ndarray:
+    op = choose(op, average)
+    if type(tensor) is numpy.ndarray:
+        code = reduce_now(tensor, tensor, name, op, prescale_factor, postscale_factor, process_set)
+        if code == 0:
+            return tensor
+        if code is not None:
+            raise failure(abs(code))
+    return _operations.allreduce_(tensor, None, name, op, prescale_factor, postscale_factor, process_set)
 
 
 def arena(shape: Sequence[int], dtype: Any, name: str, process_set: ProcessSet = global_process_set) -> numpy.ndarray:

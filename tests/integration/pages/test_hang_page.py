@@ -59,7 +59,7 @@ def test_of_a_job_whose_rank_skips_a_collective_the_page_names_the_rank(
     outlier = page.locator(".stack").filter(has_text="here they differ from most")
     expect(outlier).to_contain_text("rank 2")
     expect(outlier).to_contain_text("stuck.py:")
-    expect(outlier).to_contain_text(re.compile(r"farandole_wait\s+libfarandole\.so"))
+    expect(outlier).to_contain_text(re.compile(r"farandole_finish\s+libfarandole\.so"))
     expect(outlier).to_contain_text("Compiled code: read by ptrace")
     require_clean(page)
     page.evaluate("scrollTo(0, 0)")

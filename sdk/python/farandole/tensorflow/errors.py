@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
+from .._library import failure, lib
 from ..basics import is_initialized
 from ..exceptions import InvalidRequest, NotReady
 
@@ -41,6 +42,18 @@ def _named(match: "re.Match[str]") -> str:
         return str(tf.dtypes.as_dtype(int(match[1])).name)
     except TypeError:
         return match[0]
+
+
+def raise_failure(code: int, is_refused: bool) -> NoReturn:
+    """As an op of the library raises its error. `is_refused`: the call is wrong by itself, else the ranks together."""
+    if code == lib.FARANDOLE_INVALID_ARGUMENT and not is_refused:
+        code = lib.FARANDOLE_FAILED_PRECONDITION
+    elif code in (lib.FARANDOLE_ABORTED, lib.FARANDOLE_UNAVAILABLE):
+        code = tf.errors.UNKNOWN
+    error = tf.compat.v1.errors.exception_type_from_error_code(code)(None, None, str(failure(code)))
+    if isinstance(error, (tf.errors.InvalidArgumentError, tf.errors.FailedPreconditionError)):
+        raise_as_elsewhere(error)
+    raise error
 
 
 def raise_as_elsewhere(error: tf.errors.OpError) -> NoReturn:

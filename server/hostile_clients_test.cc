@@ -22,6 +22,11 @@ namespace {
 
 constexpr char kJoin[] = "/farandole.v1.WorkerService/Join";
 constexpr char kReflect[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+constexpr char kHealth[] = "/grpc.health.v1.Health/";
+constexpr char kListJobs[] = "/farandole.v1.MonitorService/ListJobs";
+// As many as one address may have, with as many calls as a connection may.
+constexpr size_t kConnections = 250;
+constexpr size_t kCalls = 128;
 constexpr size_t kBigMessage = 15 << 20;
 constexpr absl::Duration kQuiet = absl::Milliseconds(300);
 
@@ -37,6 +42,18 @@ class HostileClientsTest : public CoordinatorFixture {
   std::vector<std::unique_ptr<RawClient>> Connect(size_t count) const {
     std::vector<std::unique_ptr<RawClient>> clients;
     for (size_t i = 0; i < count; ++i) clients.push_back(std::make_unique<RawClient>(coordinator_->address()));
+    return clients;
+  }
+
+  // Begins as many calls as one address may, whose messages never come. Keeps their connections.
+  std::vector<std::unique_ptr<RawClient>> BeginEverywhere(const std::string& method, const std::string& token) const {
+    auto clients = Connect(kConnections);
+    for (const auto& client : clients) {
+      client->Greet();
+      for (size_t i = 0; i < kCalls; ++i) client->Begin(method, token, 1);
+    }
+    for (const auto& client : clients) client->Pump(absl::Milliseconds(1));
+    clients.back()->Pump(kQuiet);
     return clients;
   }
 
@@ -67,6 +84,29 @@ TEST_F(HostileClientsTest, CallsWithoutATokenAreRefusedBeforeTheirMessage) {
     for (const auto& client : many) client->Pump(kQuiet / 10);
     EXPECT_LT(ResidentMebibytes() - before, 48) << calls << " calls of 15 MiB";
   }
+}
+
+TEST_F(HostileClientsTest, CallsOfHealthWithoutAMessageCostABoundedMemory) {
+  Start();
+  ExpectServedWithin(absl::Seconds(10));
+  for (const char* method : {"Check", "Watch"}) {
+    const double before = ResidentMebibytes();
+    BeginEverywhere(absl::StrCat(kHealth, method), "");
+    EXPECT_LT(ResidentMebibytes() - before, 64) << method;
+    ExpectServedWithin(absl::Seconds(10));
+  }
+}
+
+TEST_F(HostileClientsTest, CallsOfATokenWithoutAMessageCostABoundedMemoryAndNobodyElsesTime) {
+  Start();
+  const auto worker = Train("train", 1);
+  const std::string noisy = MakeTenant("noisy");
+  const double before = ResidentMebibytes();
+  const auto held = BeginEverywhere(kListJobs, noisy);
+  EXPECT_LT(ResidentMebibytes() - before, 96);
+  ExpectServedWithin(absl::Seconds(10));
+  AgreeOn("grad/0", worker);
+  Leave(worker);
 }
 
 TEST_F(HostileClientsTest, HeadersWithoutAnEndCostABoundedMemory) {

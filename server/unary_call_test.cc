@@ -2,6 +2,9 @@
 
 #include "server/edge/answers/unary_call.h"
 
+#include <sched.h>
+
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,8 +14,10 @@
 #include "base/retry/retry_delay.h"
 #include "base/steady_time.h"
 #include "farandole/v1/monitor.grpc.pb.h"
+#include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
 #include "server/bytes/byte_ledger.h"
+#include "server/edge/messages/reading_places.h"
 #include "server/testing/raw_client.h"
 
 namespace farandole {
@@ -21,35 +26,49 @@ namespace {
 constexpr char kListCheckpoints[] = "/farandole.v1.MonitorService/ListCheckpoints";
 constexpr size_t kAnswerBytes = 1 << 20;
 constexpr absl::Duration kPatience = absl::Seconds(20);
-
-using RawMonitorService = v1::MonitorService::WithRawCallbackMethod_ListCheckpoints<
-    v1::MonitorService::WithRawCallbackMethod_GetJob<v1::MonitorService::Service>>;
+// From a call's headers to its message.
+constexpr absl::Duration kLimit = absl::Seconds(2);
 
 // Answers each call with as many bytes, which it charges to an account.
-class LongAnswers : public RawMonitorService {
+class LongAnswers : public v1::MonitorService::Service {
  public:
   LongAnswers(std::shared_ptr<ByteAccount> account, absl::Duration unread_limit)
-      : account_(std::move(account)), unread_limit_(unread_limit) {}
+      : account_(std::move(account)), unread_limit_(unread_limit) {
+    Serve("ListCheckpoints", [this](UnaryCall* call) {
+      auto response = std::make_unique<v1::ListCheckpointsResponse>();
+      response->add_checkpoints()->set_path(std::string(kAnswerBytes, 'p'));
+      const int64_t bytes = BytesOfAnswer(*response);
+      call->Keep(std::make_unique<v1::ListCheckpointsRequest>(), std::move(response));
+      call->Charge(account_->Add(ByteKind::kRequests, kAnswerBytes));
+      call->End(absl::OkStatus(), account_->Add(ByteKind::kAnswers, bytes));
+    });
+    Serve("GetJob",
+          [](UnaryCall* call) { call->End(WithRetryDelay(absl::ResourceExhaustedError("full"), absl::Seconds(1))); });
+  }
 
-  grpc::ServerUnaryReactor* ListCheckpoints(grpc::CallbackServerContext* context, const grpc::ByteBuffer*,
-                                            grpc::ByteBuffer* answer) override {
-    auto response = std::make_unique<v1::ListCheckpointsResponse>();
-    response->add_checkpoints()->set_path(std::string(kAnswerBytes, 'p'));
-    const int64_t bytes = BytesOfAnswer(*response);
-    UnaryCall* const call = UnaryCall::Start(context, answer, unread_limit_);
-    call->Keep(std::make_unique<v1::ListCheckpointsRequest>(), std::move(response));
-    call->Charge(account_->Add(ByteKind::kRequests, kAnswerBytes));
-    call->End(absl::OkStatus(), account_->Add(ByteKind::kAnswers, bytes));
-    return call;
-  }
-  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const grpc::ByteBuffer*,
-                                   grpc::ByteBuffer* answer) override {
-    UnaryCall* const call = UnaryCall::Start(context, answer, unread_limit_);
-    call->End(WithRetryDelay(absl::ResourceExhaustedError("full"), absl::Seconds(1)));
-    return call;
-  }
+  ReadingPlaces& places() { return places_; }
 
  private:
+  void Serve(const char* name, std::function<void(UnaryCall*)> answer) {
+    using StreamMethod = grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
+    const auto* pool = google::protobuf::DescriptorPool::generated_pool();
+    const int index = pool->FindServiceByName(v1::MonitorService::service_full_name())->FindMethodByName(name)->index();
+    const auto start = [this, answer = std::move(answer)](grpc::CallbackServerContext* context) {
+      UnaryCall* const call = UnaryCall::Start(context, unread_limit_);
+      call->Await([call, answer](const grpc::ByteBuffer&) { answer(call); }, kLimit);
+      const std::weak_ptr<UnaryCall> weak = call->weak_from_this();
+      const absl::Status entered = places_.Enter({"team", "test"}, {weak, [weak](ReadingPlaces::Place place) {
+                                                                      if (const auto one = weak.lock())
+                                                                        one->Read(std::move(place));
+                                                                    }});
+      if (!entered.ok()) call->Refuse(entered);
+      return call;
+    };
+    MarkMethodStreamed(index, new StreamMethod(start));
+    MarkMethodRawCallback(index, new StreamMethod(start));
+  }
+
+  ReadingPlaces places_{{16, 64}};
   const std::shared_ptr<ByteAccount> account_;
   const absl::Duration unread_limit_;
 };
@@ -126,6 +145,36 @@ TEST_F(UnaryCallTest, ACallWhoseAnswerIsNotReadIsCancelled) {
   client.Pump(absl::Milliseconds(200));
   EXPECT_TRUE(client.is_open());
   EXPECT_EQ(client.calls(), 0u) << "each was reset";
+}
+
+TEST_F(UnaryCallTest, ACallWhoseMessageDoesNotComeGivesItsPlaceBackAndEnds) {
+  Start(absl::Hours(1));
+  RawClient client(address_);
+  client.Greet();
+  const absl::Time begin = SteadyNow();
+  // Two have places, some wait, and the rest is refused at once.
+  for (int i = 0; i < 100; ++i) client.Begin(kListCheckpoints, "", 64);
+  client.Pump(absl::Milliseconds(200));
+  EXPECT_EQ(service_->places().taken(), 2u);
+  EXPECT_LE(client.calls(), 2u + 32u);
+  while (client.calls() > 0 && SteadyNow() - begin < kPatience) client.Pump(absl::Milliseconds(50));
+  EXPECT_EQ(client.calls(), 0u);
+  EXPECT_GE(SteadyNow() - begin, kLimit);
+  EXPECT_EQ(service_->places().taken(), 0u);
+}
+
+TEST_F(UnaryCallTest, TheEndOfAConnectionGivesItsPlacesBack) {
+  Start(absl::Hours(1));
+  {
+    RawClient client(address_);
+    client.Greet();
+    for (int i = 0; i < 20; ++i) client.Begin(kListCheckpoints, "", 64);
+    client.Pump(absl::Milliseconds(200));
+    EXPECT_EQ(service_->places().taken(), 2u);
+  }
+  const absl::Time begin = SteadyNow();
+  while (service_->places().taken() > 0 && SteadyNow() - begin < kPatience) sched_yield();
+  EXPECT_EQ(service_->places().taken(), 0u);
 }
 
 TEST_F(UnaryCallTest, ARefusalThatSaysWhenToRetryComesLate) {

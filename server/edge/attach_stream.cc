@@ -52,8 +52,23 @@ AttachStream* AttachStream::Start(CallRouter* router, grpc::CallbackServerContex
     return stream.get();
   }
   stream->CancelAfter(kHelloDeadline, &stream->hello_alarm_, /*only_unopened=*/true);
-  stream->StartRead(&stream->bytes_);
+  const absl::Status status = router->AwaitPlace(
+      stream->access_, {stream, [weak = std::weak_ptr<AttachStream>(stream)](ReadingPlaces::Place place) {
+                          if (const auto one = weak.lock()) one->ReadHello(std::move(place));
+                        }});
+  if (!status.ok()) stream->Close(status);
   return stream.get();
+}
+
+void AttachStream::ReadHello(ReadingPlaces::Place place) {
+  if (!awaits_place_.exchange(false)) return;
+  hello_place_ = std::move(place);
+  ResumeBy([this] { StartRead(&bytes_); });
+}
+
+void AttachStream::OnCancel() {
+  // Of a stream that reads, the read tells it.
+  if (awaits_place_.exchange(false)) ResumeBy([this] { StartRead(&bytes_); });
 }
 
 AttachStream::AttachStream(CallRouter* router, grpc::CallbackServerContext* context, Access access)
@@ -101,6 +116,7 @@ absl::Status AttachStream::WaitOn() {
 }
 
 void AttachStream::OnReadDone(bool ok) {
+  hello_place_.Leave();
   if (!ok) return OnReadsEnded();
   // The hello has come, however long it waits.
   if (key_.job.empty()) hello_alarm_.Cancel();

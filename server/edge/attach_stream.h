@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_SERVER_EDGE_ATTACH_STREAM_H_
 #define FARANDOLE_SERVER_EDGE_ATTACH_STREAM_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -58,7 +59,10 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
  private:
   AttachStream(CallRouter* router, grpc::CallbackServerContext* context, Access access);
 
+  // Reads the first message.
+  void ReadHello(ReadingPlaces::Place place);
   void OnReadDone(bool ok) override;
+  void OnCancel() override;
   void OnWriteDone(bool ok) override;
   void OnDone() override;
 
@@ -149,6 +153,10 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   Queued outgoing_;
   grpc::ByteBuffer outgoing_bytes_;
   grpc::Alarm hello_alarm_;
+  // Until the hello is read, or the stream is cancelled before.
+  std::atomic<bool> awaits_place_{true};
+  // Until the hello has come.
+  ReadingPlaces::Place hello_place_;
   grpc::Alarm close_alarm_;
   // Ends the present pause; shared with the account, which wakes it.
   std::shared_ptr<grpc::Alarm> resume_alarm_;

@@ -62,6 +62,30 @@ LargeReader::Sender CallRouter::SenderOf(const Access& access, LargeReader::Kind
   return sender;
 }
 
+void CallRouter::Await(UnaryCall* call, const google::protobuf::MethodDescriptor& method,
+                       google::protobuf::Message* request, std::function<void()> go_on) {
+  call->Await([this, call, &method, request, go_on = std::move(go_on)](grpc::ByteBuffer bytes) {
+    Read(call, method, std::move(bytes), request, go_on);
+  });
+  const absl::StatusOr<Access> access = CallerOf(*tenants_, call->context());
+  if (!access.ok()) {
+    metrics_->CountDeniedCall();
+    return call->Refuse(access.status());
+  }
+  listener_->OnToken(call->context().peer(), *access);
+  const std::weak_ptr<UnaryCall> weak = call->weak_from_this();
+  const absl::Status status = AwaitPlace(*access, {weak, [weak](ReadingPlaces::Place place) {
+                                                     if (const std::shared_ptr<UnaryCall> one = weak.lock())
+                                                       one->Read(std::move(place));
+                                                   }});
+  if (!status.ok()) call->Refuse(status);
+}
+
+absl::Status CallRouter::AwaitPlace(const Access& access, ReadingPlaces::Waiter waiter) {
+  // A token's, or those of a run's workers.
+  return reading_places_.Enter({access.Owner(), absl::StrCat(access.token_id, "/", access.job)}, std::move(waiter));
+}
+
 void CallRouter::Read(UnaryCall* call, const google::protobuf::MethodDescriptor& method, grpc::ByteBuffer bytes,
                       google::protobuf::Message* request, std::function<void()> go_on) {
   const auto wire_bytes = static_cast<int64_t>(bytes.Valid() ? bytes.Length() : 0);

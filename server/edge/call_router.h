@@ -26,7 +26,9 @@
 #include "server/edge/answers/unary_call.h"
 #include "server/edge/client_listener.h"
 #include "server/edge/messages/large_reader.h"
+#include "server/edge/messages/reading_places.h"
 #include "server/edge/output_router.h"
+#include "server/edge/process_memory.h"
 #include "server/loop/job_loops.h"
 #include "server/metrics/metrics.h"
 #include "server/queue/launch_queue.h"
@@ -44,7 +46,8 @@ inline constexpr size_t kStreamQueueLimit = 10000;
 class CallRouter {
  public:
   CallRouter(const Tenants* tenants, ClientListener* listener, JobLoops* loops, OutputRouter* output_router,
-             Metrics* metrics, AuditLog* audit, size_t stream_queue_limit = kStreamQueueLimit)
+             Metrics* metrics, AuditLog* audit, size_t stream_queue_limit = kStreamQueueLimit,
+             ReadingPlaces::Limits reading = ReadingPlaces::LimitsFor(MemoryOfProcess(), BufferBytesOfProcess()))
       : tenants_(tenants),
         listener_(listener),
         loops_(loops),
@@ -52,6 +55,7 @@ class CallRouter {
         metrics_(metrics),
         audit_(audit),
         changes_(audit, tenants),
+        reading_places_(reading),
         stream_queue_limit_(stream_queue_limit) {}
 
   // The owner of the call's token, or of its connection's certificate.
@@ -79,10 +83,13 @@ class CallRouter {
   absl::StatusOr<About> Identify(const grpc::CallbackServerContext& context, Right right, const std::string& job,
                                  const std::string& tenant = "");
 
-  // Reads the message of a call of `method` into `request`, and calls `go_on`: at once, or on LargeReader's thread.
-  // Ends the call where it cannot be read, or is larger than its method allows (CallBound).
-  void Read(UnaryCall* call, const google::protobuf::MethodDescriptor& method, grpc::ByteBuffer bytes,
-            google::protobuf::Message* request, std::function<void()> go_on);
+  // Awaits the message of a call of `method`, reads it into `request`, and calls `go_on`. Ends the call where its
+  // caller has too many that wait (ReadingPlaces), where the message does not come or cannot be read, and where it is
+  // larger than its method allows (CallBound).
+  void Await(UnaryCall* call, const google::protobuf::MethodDescriptor& method, google::protobuf::Message* request,
+             std::function<void()> go_on);
+  // As ReadingPlaces::Enter, for a caller's call or the first message of its stream.
+  absl::Status AwaitPlace(const Access& access, ReadingPlaces::Waiter waiter);
   LargeReader& large_reader() { return large_reader_; }
   // The caller, as it has turns and pays for large messages of this kind.
   LargeReader::Sender SenderOf(const Access& access, LargeReader::Kind kind);
@@ -139,6 +146,9 @@ class CallRouter {
   size_t stream_queue_limit() const { return stream_queue_limit_; }
 
  private:
+  // Reads a message that has come, at once, or on LargeReader's thread.
+  void Read(UnaryCall* call, const google::protobuf::MethodDescriptor& method, grpc::ByteBuffer bytes,
+            google::protobuf::Message* request, std::function<void()> go_on);
   // Has a large message weighed and read. The errors of a caller that may not have that, or whose tenant has no room.
   absl::Status AwaitReader(const grpc::CallbackServerContext& context, std::optional<Right> right, int64_t wire_bytes,
                            std::unique_ptr<LargeCall> large);
@@ -154,6 +164,7 @@ class CallRouter {
   Metrics* const metrics_;
   AuditLog* const audit_;
   ChangeAudit changes_;
+  ReadingPlaces reading_places_;
   LargeReader large_reader_;
   const size_t stream_queue_limit_;
   LaunchQueue* queue_ = nullptr;

@@ -6,26 +6,28 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "farandole/v1/access.grpc.pb.h"
+#include "farandole/v1/admin.grpc.pb.h"
+#include "farandole/v1/monitor.grpc.pb.h"
+#include "farandole/v1/worker.grpc.pb.h"
 #include "grpc/support/time.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
-#include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
 #include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/libraries/library_log.h"
+#include "server/edge/messages/reading_places.h"
 #include "server/edge/process_memory.h"
 #include "server/edge/token_check.h"
 
 namespace farandole {
 namespace {
 
-constexpr int kMaxMessageBytes = 16 << 20;
+// Of a message that nobody reads yet. gRPC would let it grow to the whole message on a fast link.
+constexpr int kUnreadBytes = 64 << 10;
 // A worker has one stream and few calls, a page's reader a few.
 constexpr int kMaxStreamsPerConnection = 128;
-// gRPC shares so much of the memory that this process may have among all connections' buffers.
-constexpr double kBufferShare = 0.4;
-constexpr uint64_t kLeastBufferBytes = 64 << 20;
 // A call's headers; a signed token has 7 KiB at most, another one 256 bytes.
 constexpr int kMaxHeaderBytes = 8 << 10;
 // From a connection to the end of its TLS handshake.
@@ -44,7 +46,6 @@ void PrepareLibrary() {
   static std::once_flag once;
   std::call_once(once, [] {
     TakeLibrariesLogs();
-    grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
 }
@@ -70,11 +71,10 @@ std::shared_ptr<grpc::ServerCredentials> Credentials(const GrpcServerOptions& op
 
 void SetBounds(grpc::ServerBuilder* builder) {
   grpc::ResourceQuota quota("farandole");
-  const auto share = static_cast<uint64_t>(kBufferShare * static_cast<double>(MemoryOfProcess()));
-  quota.Resize(static_cast<size_t>(std::max(share, kLeastBufferBytes)));
+  quota.Resize(static_cast<size_t>(BufferBytesOfProcess()));
   builder->SetResourceQuota(quota);
-  builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
-  builder->SetMaxSendMessageSize(kMaxMessageBytes);
+  builder->SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
+  builder->SetMaxSendMessageSize(static_cast<int>(kMaxMessageBytes));
   // A few KiB can inflate to the size of this machine's memory before anybody has looked at them. No client of ours
   // compresses.
   for (const grpc_compression_algorithm way : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP})
@@ -83,6 +83,8 @@ void SetBounds(grpc::ServerBuilder* builder) {
       {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
       {GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection},
       {GRPC_ARG_MAX_METADATA_SIZE, kMaxHeaderBytes},
+      {GRPC_ARG_HTTP2_BDP_PROBE, 0},
+      {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kUnreadBytes},
       {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs},
       {GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs},
       {GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs},
@@ -95,6 +97,14 @@ void SetBounds(grpc::ServerBuilder* builder) {
 }
 
 }  // namespace
+
+GrpcServer::GrpcServer(const GrpcServerOptions& options, const Tenants* tenants, Metrics* metrics, AuditLog* audit)
+    : options_(options),
+      tenants_(tenants),
+      metrics_(metrics),
+      audit_(audit),
+      health_({v1::WorkerService::service_full_name(), v1::MonitorService::service_full_name(),
+               v1::AdminService::service_full_name(), v1::AccessService::service_full_name()}) {}
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Open(const GrpcServerOptions& options, const Tenants* tenants,
                                                              Metrics* metrics, AuditLog* audit) {
@@ -118,6 +128,7 @@ absl::Status GrpcServer::Start(const std::vector<grpc::Service*>& services) {
   interceptors.push_back(std::make_unique<DenialInterceptors>(tenants_, audit_));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   for (grpc::Service* service : services) builder.RegisterService(service);
+  builder.RegisterService(&health_);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
     return absl::UnavailableError(
@@ -133,13 +144,10 @@ absl::Status GrpcServer::Start(const std::vector<grpc::Service*>& services) {
 
 GrpcServer::~GrpcServer() { Stop(absl::ZeroDuration()); }
 
-void GrpcServer::SetServing(bool serving) {
-  if (server_ != nullptr) server_->GetHealthCheckService()->SetServingStatus(serving);
-}
-
 void GrpcServer::Stop(absl::Duration grace) {
   listener_->Stop();
   if (server_ == nullptr) return;
+  health_.Stop();
   server_->Shutdown(gpr_time_from_nanos(absl::ToInt64Nanoseconds(grace), GPR_TIMESPAN));
   server_->Wait();
   server_.reset();

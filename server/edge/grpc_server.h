@@ -10,6 +10,7 @@
 #include "grpcpp/grpcpp.h"
 #include "server/audit/audit_log.h"
 #include "server/edge/client_listener.h"
+#include "server/edge/health/health_service.h"
 #include "server/edge/listen_address.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/tenants.h"
@@ -47,13 +48,12 @@ class GrpcServer {
   // Where the server learns which connections have shown a token.
   ClientListener* listener() { return listener_.get(); }
   // Sets the answer of grpc.health.v1, for the server ("") and each service.
-  void SetServing(bool serving);
+  void SetServing(bool serving) { health_.SetServing(serving); }
   // Takes no new call; cancels those that are not finished after `grace`; returns when none is left.
   void Stop(absl::Duration grace);
 
  private:
-  GrpcServer(const GrpcServerOptions& options, const Tenants* tenants, Metrics* metrics, AuditLog* audit)
-      : options_(options), tenants_(tenants), metrics_(metrics), audit_(audit) {}
+  GrpcServer(const GrpcServerOptions& options, const Tenants* tenants, Metrics* metrics, AuditLog* audit);
 
   const GrpcServerOptions options_;
   const Tenants* const tenants_;
@@ -62,6 +62,7 @@ class GrpcServer {
   std::unique_ptr<ClientListener> listener_;
   // The listener's thread calls it: it goes after that has ended.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  HealthService health_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -17,6 +17,10 @@
 namespace farandole {
 namespace {
 
+// gRPC's part of the memory.
+constexpr double kBufferShare = 0.4;
+constexpr uint64_t kLeastBufferBytes = 64 << 20;
+
 std::string ReadText(const std::string& path) {
   std::ifstream file(path);
   std::stringstream text;
@@ -30,6 +34,10 @@ uint64_t MemoryOfProcess() {
   const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
   const uint64_t machine = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return std::min(machine, GroupMemoryLimit(ReadText("/proc/self/cgroup"), "/sys/fs/cgroup"));
+}
+
+uint64_t BufferBytesOfProcess() {
+  return std::max(kLeastBufferBytes, static_cast<uint64_t>(kBufferShare * static_cast<double>(MemoryOfProcess())));
 }
 
 uint64_t GroupMemoryLimit(const std::string& self_cgroup, const std::string& root) {

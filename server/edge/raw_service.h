@@ -15,8 +15,9 @@
 
 namespace farandole {
 
-// A service of proto/farandole/v1 whose messages come as bytes: gRPC would read each one before anybody has asked what
-// it costs. `Of` is the generated class, v1::WorkerService.
+// A service of proto/farandole/v1 that hears of its calls by their headers, and whose messages come as bytes: gRPC
+// would take in and read each one before anybody has asked what it costs. `Of` is the generated class,
+// v1::WorkerService.
 template <typename Of>
 class RawService : public Of::Service {
  public:
@@ -25,32 +26,30 @@ class RawService : public Of::Service {
  protected:
   template <typename Self, typename Request, typename Response>
   using Method = void (Self::*)(UnaryCall*, Request*, Response*);
+  using StreamMethod = grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
   using BidiReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
   // Has `method` called with each call of this name: it ends the call, then or later. The messages are there until
   // then. It may take what the request has (Request), or only look at it (const Request).
   template <typename Self, typename Request, typename Response>
   void Serve(const char* name, Method<Self, Request, Response> method) {
-    using UnaryMethod = grpc::internal::CallbackUnaryHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
     const google::protobuf::MethodDescriptor& about = MethodOf(name);
-    const auto take = [this, method, &about](grpc::CallbackServerContext* context, const grpc::ByteBuffer* bytes,
-                                             grpc::ByteBuffer* answer) -> grpc::ServerUnaryReactor* {
-      UnaryCall* const call = UnaryCall::Start(context, answer);
+    const auto start = [this, method, &about](grpc::CallbackServerContext* context) {
+      UnaryCall* const call = UnaryCall::Start(context);
       auto request = std::make_unique<std::remove_const_t<Request>>();
       auto response = std::make_unique<Response>();
       std::remove_const_t<Request>* const asked = request.get();
       Response* const told = response.get();
       call->Keep(std::move(request), std::move(response));
-      // gRPC would keep the bytes until the call is done.
-      router_->Read(call, about, std::exchange(*const_cast<grpc::ByteBuffer*>(bytes), {}), asked,
-                    [=] { (static_cast<Self*>(this)->*method)(call, asked, told); });
+      router_->Await(call, about, asked, [=] { (static_cast<Self*>(this)->*method)(call, asked, told); });
       return call;
     };
-    this->MarkMethodRawCallback(about.index(), new UnaryMethod(take));
+    // gRPC tells of a unary call when all of its message has come, and of a stream when its headers have.
+    this->MarkMethodStreamed(about.index(), new StreamMethod(start));
+    this->MarkMethodRawCallback(about.index(), new StreamMethod(start));
   }
   // Has `start` called with each stream of this name.
   void ServeStreams(const char* name, std::function<BidiReactor*(grpc::CallbackServerContext*)> start) {
-    using StreamMethod = grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
     this->MarkMethodRawCallback(MethodOf(name).index(), new StreamMethod(std::move(start)));
   }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/retry/retry_delay.h"
 #include "grpc/support/time.h"
 #include "server/edge/answers/status.h"
@@ -27,11 +28,59 @@ int64_t BytesOfAnswer(const google::protobuf::Message& answer) {
   return kCallBytes + static_cast<int64_t>(answer.SpaceUsedLong() + answer.ByteSizeLong());
 }
 
-UnaryCall* UnaryCall::Start(grpc::CallbackServerContext* context, grpc::ByteBuffer* answer,
-                            absl::Duration unread_limit) {
-  const std::shared_ptr<UnaryCall> call(new UnaryCall(context, answer, unread_limit));
+UnaryCall* UnaryCall::Start(grpc::CallbackServerContext* context, absl::Duration unread_limit) {
+  const std::shared_ptr<UnaryCall> call(new UnaryCall(context, unread_limit));
   call->self_ = call;
   return call.get();
+}
+
+void UnaryCall::Await(std::function<void(grpc::ByteBuffer)> take, absl::Duration limit) {
+  absl::MutexLock lock(&mutex_);
+  take_ = std::move(take);
+  is_awaiting_ = true;
+  message_alarm_.Set(SpanOf(limit), [limit, weak = weak_from_this()](bool is_due) {
+    const std::shared_ptr<UnaryCall> call = is_due ? weak.lock() : nullptr;
+    if (call == nullptr) return;
+    call->Refuse(absl::DeadlineExceededError(
+        absl::StrCat("the call's message has not come within ", absl::FormatDuration(limit))));
+  });
+}
+
+void UnaryCall::Read(ReadingPlaces::Place place) {
+  absl::MutexLock lock(&mutex_);
+  if (!is_awaiting_) return;
+  place_ = std::move(place);
+  is_reading_ = true;
+  StartRead(&bytes_);
+}
+
+bool UnaryCall::StopAwaiting() {
+  // Another call may go on when it is given back.
+  ReadingPlaces::Place place;
+  absl::MutexLock lock(&mutex_);
+  place = std::move(place_);
+  message_alarm_.Cancel();
+  return std::exchange(is_awaiting_, false);
+}
+
+void UnaryCall::Refuse(const absl::Status& status) {
+  if (StopAwaiting()) FinishInTime(status, {});
+}
+
+void UnaryCall::OnReadDone(bool ok) {
+  if (!StopAwaiting()) return;
+  if (!ok) return FinishInTime(absl::CancelledError("the call ended without a message"), {});
+  take_(std::exchange(bytes_, {}));
+}
+
+void UnaryCall::OnCancel() {
+  bool is_reading = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    is_reading = is_reading_;
+  }
+  // Else OnReadDone comes.
+  if (!is_reading) Refuse(absl::CancelledError("its client has gone"));
 }
 
 void UnaryCall::End(const absl::Status& status, ByteCharge charge) {
@@ -60,8 +109,9 @@ void UnaryCall::FinishInTime(const absl::Status& status, ByteCharge charge) {
       if (call != nullptr) call->CancelIfUnread();
     });
   }
-  if (status.ok() && response_ != nullptr) *answer_ = ToBytes(*response_);
-  Finish(ToGrpc(status));
+  if (!status.ok() || response_ == nullptr) return Finish(ToGrpc(status));
+  bytes_ = ToBytes(*response_);
+  StartWriteAndFinish(&bytes_, grpc::WriteOptions(), ToGrpc(status));
 }
 
 void UnaryCall::CancelIfUnread() {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "base/steady_time.h"
+#include "google/protobuf/descriptor.h"
 #include "grpcpp/server_context.h"
 #include "server/edge/caller/caller.h"
 
@@ -13,6 +14,13 @@ namespace farandole {
 namespace {
 
 using grpc::experimental::InterceptionHookPoints;
+
+// In its description: to gRPC's server all calls of ours are streams (server/edge/raw_service.h).
+bool IsUnary(absl::string_view path) {
+  const std::string name = absl::StrReplaceAll(absl::StripPrefix(path, "/"), {{"/", "."}});
+  const auto* method = google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
+  return method != nullptr && !method->client_streaming();
+}
 
 class DenialInterceptor : public grpc::experimental::Interceptor {
  public:
@@ -43,7 +51,7 @@ class DenialInterceptor : public grpc::experimental::Interceptor {
 }  // namespace
 
 grpc::experimental::Interceptor* DenialInterceptors::CreateServerInterceptor(grpc::experimental::ServerRpcInfo* call) {
-  if (call->type() != grpc::experimental::ServerRpcInfo::Type::UNARY) return nullptr;
+  if (!IsUnary(call->method())) return nullptr;
   return new DenialInterceptor(call, tenants_, audit_);
 }
 

@@ -130,9 +130,8 @@ TEST_F(HealthServiceTest, CheckAnswersForTheServerAndItsServices) {
 
 TEST_F(HealthServiceTest, AMessageThatIsNoRequestIsRefused) {
   Start();
-  for (const std::string& bytes :
-       {std::string("\x0a"), std::string("\x0a\x05") + "abc", std::string("\x12\x01") + "a", std::string(1000, '\x0a'),
-        std::string("\x0a\x81\x00", 3)}) {
+  for (const std::string& bytes : {std::string("\x0a"), std::string("\x0a\x05") + "abc", std::string("\x12\x01") + "a",
+                                   std::string(1000, '\x0a'), std::string("\x0a\x81\x00", 3)}) {
     const grpc::Slice slice(bytes);
     int status = 0;
     EXPECT_EQ(Check(grpc::ByteBuffer(&slice, 1), &status).error_code(), grpc::StatusCode::INVALID_ARGUMENT)

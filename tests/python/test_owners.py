@@ -1,8 +1,8 @@
 """Which positions tell that variables are the same: models are imitated by the ids of their variables."""
 
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
-from farandole._keras.owners import Owner, Positions, choose, is_fitting, locate
+from farandole._keras.owners import Owner, Positions, choose, fitting_model, locate
 
 
 def model(*ids: int, is_model: bool = True) -> Owner:
@@ -42,7 +42,7 @@ def test_variables_without_a_model_have_no_position() -> None:
 
 
 def test_a_fit_of_other_modules_is_not_keras_s() -> None:
-    def fit() -> bool:
-        return is_fitting()
+    def fit() -> Optional[Any]:
+        return fitting_model()
 
-    assert not fit()
+    assert fit() is None

@@ -108,8 +108,17 @@ _change = ffi.new("farandole_change*", {"struct_bytes": ffi.sizeof("farandole_ch
 
 def agree_on_most(name: str, values: List[int], group: int = process_sets.GLOBAL_ID) -> List[int]:
     """The greatest of each value over all ranks of a group, which all call it. EpochEnded: a worker has died or left."""
+    return _reduce(lib.FARANDOLE_MAX, name, values, group)
+
+
+def all_are_present(name: str, group: int) -> bool:
+    """Whether no rank of a group has joined. Those that have not call it. EpochEnded: a worker has died or left."""
+    return _reduce(lib.FARANDOLE_SUM, name, [1], group) == [lib.farandole_group_size(group)]
+
+
+def _reduce(op: int, name: str, values: List[int], group: int) -> List[int]:
     memory, shape = ffi.new("int64_t[]", values), ffi.new("int64_t[]", [len(values)])
     address = int(ffi.cast("uintptr_t", memory))
-    call = (shape, 1, lib.FARANDOLE_I64, lib.FARANDOLE_MAX, 1.0, 1.0, group, SURFACE_MS)
+    call = (shape, 1, lib.FARANDOLE_I64, op, 1.0, 1.0, group, SURFACE_MS)
     run(lib.farandole_allreduce, (memory, shape), name.encode(), address, address, *call)
     return list(memory)

@@ -212,6 +212,8 @@ class _Agreed:
     def __init__(self) -> None:
         self.size = 0
         """How many ranks have compared their gradients; 0: none have."""
+        self.is_partial = False
+        """Whether some rank had joined when the others compared them first, and so has not taken part."""
         self.filled: Dict[Hashable, Dict[str, str]] = {}
         """Of each kind of step, the gradients that some rank has."""
         self.named_alike: Dict[Hashable, bool] = {}
@@ -240,6 +242,8 @@ class Presence:
         self._now = _Agreed()
         # By this steps were compiled, which may outlive a shutdown().
         self._compiled = self._now
+        # Those with steps that were compiled so.
+        self._models: "weakref.WeakSet[Any]" = weakref.WeakSet()
         _epochs.follow(self)
 
     @property
@@ -254,12 +258,27 @@ class Presence:
         """The ranks are others, which know nothing of what these have agreed. After shutdown() and init() as many ranks still
         have their compiled steps, and a rank that compiles one again does so alone: it asks nobody, and marks as they do."""
         self._now = _Agreed()
-        if _epochs.is_elastic() or self._compiled.size != lib.farandole_size():
+        if _epochs.is_elastic() or self._compiled.is_partial or self._compiled.size != lib.farandole_size():
             self._compiled = self._now
+            self._compile_anew()
         _named_otherwise.clear()
 
     def all_have_joined(self) -> None:
-        """As Follower's."""
+        """As Follower's. Where a rank had joined before the first step, it does not know what the others have agreed: all ask
+        in the next step, and compile it anew, as compiled ones ask nobody."""
+        before = self._now
+        if before.is_partial:
+            self._now = _Agreed()
+            if self._compiled is before:
+                self._compiled = self._now
+                self._compile_anew()
+
+    def _compile_anew(self) -> None:
+        """Has the models compile their steps when these are run next, also where fit() has called what ends here."""
+        for model in list(self._models):
+            if model.train_function is not None:
+                model.make_train_function(force=True)
+        self._models.clear()
 
     def plan(self, variables: Variables, given: Sequence[int], can_ask: bool, without: Sequence[int] = ()) -> Plan:
         """For a rank that has the gradients at the places `given`, and cannot make zeros for those at the places `without`.
@@ -283,12 +302,17 @@ class Presence:
             is_named = can_ask and (self._process_set.process_set_id, variables.names) not in _named_otherwise
         return variables.names if is_named else variables.identity().keys
 
-    def ask_once(self, what: str, variables: Variables, kinds: Dict[int, str], is_traced: bool = False) -> None:
-        """As ask, in the first step, or the first one that is compiled: `is_traced`. In an elastic job, where a worker that comes
-        has a first step of its own, the ranks ask only where a call was refused."""
-        agreed = self._compiled if is_traced else self._now
+    def ask_once(
+        self, what: str, variables: Variables, kinds: Dict[int, str], compiled_for: Optional[Any] = None
+    ) -> None:
+        """As ask, in the first step, or the first one that is compiled: `compiled_for` is its model then. In an elastic job,
+        where a worker that comes has a first step of its own, the ranks ask only where a call was refused."""
+        agreed = self._now if compiled_for is None else self._compiled
         if not agreed.size and not _epochs.is_elastic():
             self._ask(agreed, what, variables, kinds)
+            agreed.is_partial = not _epochs.all_are_present(f"{what}.present", group_of(self._process_set))
+        if compiled_for is not None:
+            self._models.add(compiled_for)
 
     def ask(
         self,

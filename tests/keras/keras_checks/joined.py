@@ -1,5 +1,6 @@
 """Ranks that have fewer batches than the others, and join."""
 
+import itertools
 from typing import Any
 
 import numpy
@@ -19,28 +20,30 @@ def rows_of_others(step: int) -> Any:
 STEPS_OF_RANK_0 = 2
 
 
-def trained_alone() -> Any:
+def trained_alone(steps_of_rank_0: int) -> Any:
     """The weights after training in one process. A rank that has joined gives gradients of zero, and counts in the mean."""
     net, size = compiled(model(), sgd()), hvd.size()
-    train(net, range(STEPS_OF_RANK_0), batch)
+    train(net, range(steps_of_rank_0), batch)
     if size > 1:
         net.optimizer.learning_rate = 0.1 * (size - 1) / size
-        train(net, range(STEPS_OF_RANK_0, STEPS), rows_of_others)
+        train(net, range(steps_of_rank_0, STEPS), rows_of_others)
         net.optimizer.learning_rate = 0.1
     train(net, [STEPS], batch)
     return net.get_weights()
 
 
-@check.each("compiled", "eager")
-def a_rank_with_fewer_batches_joins(way: str) -> None:
+@check.each(*itertools.product(("compiled", "eager"), (STEPS_OF_RANK_0, 0)))
+def a_rank_with_fewer_batches_joins(way: str, steps_of_rank_0: int) -> None:
     size = hvd.size()
+    steps_of_rank_0 = steps_of_rank_0 if size > 1 else STEPS
     net = compiled(model(), hvd.DistributedOptimizer(sgd()), way == "eager")
-    train(net, range(STEPS_OF_RANK_0 if hvd.rank() == 0 else STEPS), own)
+    net.optimizer.build(net.trainable_variables)
+    train(net, range(steps_of_rank_0 if hvd.rank() == 0 else STEPS), own)
     last = hvd.join()
     assert hvd.allgather_object(last) == [last] * size and (last > 0 or size == 1), last
     hvd.broadcast_variables([*net.weights, *net.optimizer.variables], last)
     train(net, [STEPS], own)
-    assert_close(net.get_weights(), trained_alone())
+    assert_close(net.get_weights(), trained_alone(steps_of_rank_0))
     for other in hvd.allgather_object(net.get_weights()):
         assert all((one == mine).all() for one, mine in zip(other, net.get_weights()))
 

@@ -11,7 +11,7 @@ from ..exceptions import InvalidRequest
 from ..process_sets import ProcessSet
 from ..reduce_ops import Average, choose
 from .derived import counter_of
-from .owners import is_fitting
+from .owners import fitting_model
 
 
 class Terms(NamedTuple):
@@ -151,8 +151,9 @@ class ArrayExchange:
         if all(id(variables[index]) in self._local for index in known.listed or range(len(variables))):
             return outputs
         facts = (f"{name}.gradients", known, dict.fromkeys(shared, ""))
-        if is_eager or is_fitting():  # else one rank may trace a function alone
-            self._presence.ask_once(*facts, is_traced=not is_eager)
+        compiled_for = None if is_eager else fitting_model()
+        if is_eager or compiled_for is not None:  # else one rank may trace a function alone
+            self._presence.ask_once(*facts, compiled_for=compiled_for)
         plan = self._presence.plan(known, shared, is_eager)
         try:
             return self._reduce_planned(name, plan, outputs, variables)

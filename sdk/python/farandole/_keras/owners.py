@@ -125,12 +125,12 @@ def locate(variables: Sequence[Any]) -> Tuple[Positions, int]:
     return choose(wanted, owners), min((max(owner.places.values()) + 1 for owner in whole), default=0)
 
 
-def is_fitting() -> bool:
-    """Whether this thread is in a model's fit() or train_on_batch(): what it traces there, all ranks trace and run."""
+def fitting_model() -> Optional[Any]:
+    """The model in whose fit() or train_on_batch() this thread is: what it traces there, all ranks trace and run."""
     frame = sys._getframe()
     while frame is not None:
         if frame.f_code.co_name in ("fit", "train_on_batch"):
             if str(frame.f_globals.get("__name__")).split(".", maxsplit=1)[0] in ("keras", "tf_keras"):
-                return True
+                return frame.f_locals["self"]
         frame = frame.f_back  # type: ignore[assignment]
-    return False
+    return None

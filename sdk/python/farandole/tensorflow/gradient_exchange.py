@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Ty
 import tensorflow as tf
 
 from .. import _ops
-from .._keras.owners import is_fitting
+from .._keras.owners import fitting_model
 from .._presence import Plan, Presence, Variables, is_disagreement
 from ..process_sets import ProcessSet, global_process_set
 from ..reduce_ops import Adasum, Average, Sum, choose
@@ -178,8 +178,11 @@ class GradientExchange:
 
     def _ask_once(self, variables: Variables, outputs: List[Any], chosen: List[int]) -> None:
         """Of an optimizer, where all ranks run what they make now: one rank may trace a function, or build a graph, alone."""
-        if self._presence is not None and (tf.executing_eagerly() or is_fitting()):
-            self._presence.ask_once(*self._facts(variables, outputs, chosen), is_traced=not tf.executing_eagerly())
+        if self._presence is None:
+            return
+        compiled_for = None if tf.executing_eagerly() else fitting_model()
+        if tf.executing_eagerly() or compiled_for is not None:
+            self._presence.ask_once(*self._facts(variables, outputs, chosen), compiled_for=compiled_for)
 
     @staticmethod
     def _facts(variables: Variables, outputs: List[Any], chosen: List[int]) -> Tuple[str, Variables, Dict[int, str]]:

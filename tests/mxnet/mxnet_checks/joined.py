@@ -65,3 +65,25 @@ def ranks_that_have_joined_take_part_in_every_operation() -> None:
         reduce_all(list(range(step, size)))
         move_all(list(range(step, size)))
     assert hvd.join() == size - 1
+
+
+@check
+def a_rank_may_join_before_its_trainers_first_step() -> None:
+    weight, size, rank = mx.gluon.Parameter("joined_weight", shape=(2,)), hvd.size(), hvd.rank()
+    weight.initialize(mx.init.Zero())
+    trainer = hvd.DistributedTrainer([weight], "sgd", {"learning_rate": 1.0}, prefix="joined")
+
+    def step() -> None:
+        with mx.autograd.record():
+            loss = weight.data().sum()
+        loss.backward()
+        trainer.step(1)
+
+    is_late = rank == 0 < size - 1
+    for _ in range(0 if is_late else 2):
+        step()
+    hvd.join()
+    step()
+    # The others' mean gradient without rank 0, and then with it.
+    wanted = -1 if is_late else -2 * max(1, size - 1) / size - 1
+    assert all(abs(each - wanted) < 1e-5 for each in values_of(weight.data())), (weight.data(), wanted)

@@ -51,7 +51,7 @@ def expect_equal_parameters(name: str, facts: Sequence[Fact], process_set: Proce
 
 
 class Comparison:
-    """Of a trainer's parameters, in its first step after each init()."""
+    """Of a trainer's parameters, in its first step after each init() and each join()."""
 
     def __init__(self) -> None:
         self._is_due = True
@@ -65,7 +65,8 @@ class Comparison:
         self._is_due = True
 
     def all_have_joined(self) -> None:
-        """As Follower's."""
+        """As Follower's. A rank that had no step before it joined has compared nothing, so all compare again."""
+        self._is_due = True
 
     def make(self, name: str, parameters: Sequence[mx.gluon.Parameter], process_set: ProcessSet) -> None:
         """As expect_equal_parameters, where it is due and there are other ranks. Newcomers of an elastic job would

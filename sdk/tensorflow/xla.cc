@@ -39,14 +39,24 @@ std::string Register(const FfiApi* api, const char* name, const char* platform, 
   return error == nullptr ? "" : jax::TakeMessage(api, error);
 }
 
+void* FindIn(const char* file, const char* function) {
+  void* const library = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
+  return library == nullptr ? nullptr : dlsym(library, function);
+}
+
 std::string RegisterAll() {
-  void* const library = dlopen("libtensorflow_framework.so.2", RTLD_NOW | RTLD_NOLOAD);
-  void* const found = library == nullptr ? nullptr : dlsym(library, "XLA_FFI_GetApi");
-  if (found == nullptr) return "this TensorFlow has no function XLA_FFI_GetApi, as those from 2.21 on have";
+  void* found = FindIn("libtensorflow_framework.so.2", "XLA_FFI_GetApi");
+  // TensorFlow 2.19 and 2.20 have it under C++'s name only: xla::ffi::GetXlaFfiApi().
+  if (found == nullptr) found = FindIn("libtensorflow_cc.so.2", "_ZN3xla3ffi12GetXlaFfiApiEv");
+  if (found == nullptr) return "this TensorFlow has no function XLA_FFI_GetApi";
   const FfiApi* const api = reinterpret_cast<const FfiApi* (*)()>(found)();
-  if (api->version.major_version != 0 || api->struct_size < offsetof(FfiApi, run_id_get)) {
+  // That of 0.1, as TensorFlow 2.19 has it, names a smaller size than it has. TensorFlow 2.18 names the same, and has
+  // fewer functions: Python does not call this there.
+  const bool is_short = api->version.minor_version > 1 && api->struct_size < offsetof(FfiApi, run_id_get);
+  if (api->version.major_version != 0 || is_short) {
     return "its XLA has version " + std::to_string(api->version.major_version) + "." +
-           std::to_string(api->version.minor_version) + " of the foreign function interface, and farandole knows 0.2";
+           std::to_string(api->version.minor_version) +
+           " of the foreign function interface, and farandole knows 0.1 to 0.3";
   }
   std::string reason = Register(api, "farandole_number", "Host", ReadNumberOnHost);
   for (const jax::Handlers& handlers : jax::AllHandlers()) {

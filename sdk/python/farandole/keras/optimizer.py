@@ -101,7 +101,7 @@ def load_model(
     **options: Any,
 ) -> Any:
     """Loads a model that was saved with a DistributedOptimizer or without; its optimizer is a distributed one, with the state
-    that was saved. On TensorFlow before 2.21, whose XLA cannot call the operations, its step is not compiled by it.
+    that was saved. On TensorFlow before 2.19, whose XLA cannot call the operations, its step is not compiled by it.
 
     `custom_optimizers`: classes of the program's own; `options` are those of keras.models.load_model, and `legacy_opts` is Horovod's.
     ValueError: no such model, or none with an optimizer.

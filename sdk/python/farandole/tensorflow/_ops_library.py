@@ -36,6 +36,9 @@ def _let_them_overlap() -> None:
 @functools.lru_cache(maxsize=None)
 def why_not_compiled() -> Optional[str]:
     """Why this TensorFlow's XLA cannot call the library; None: it can."""
+    # XLA's interface in 2.18 says of itself what that in 2.19 says, and ends the process; older ones do not tell their version.
+    if tuple(map(int, tf.__version__.split(".")[:2])) < (2, 19):
+        return f"this is TensorFlow {tf.__version__}, and the XLA of 2.19 or later can call it"
     library = ctypes.CDLL(str(_options.library_beside("libfarandole_tensorflow.so")))
     library.farandole_tensorflow_register_with_xla.restype = ctypes.c_char_p
     reason = library.farandole_tensorflow_register_with_xla()

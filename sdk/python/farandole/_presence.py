@@ -220,6 +220,8 @@ class _Agreed:
         """Of kinds of steps, whether equal names are the same variables."""
         self.are_all_named_alike: Optional[bool] = None
         """The same of all variables, where all ranks have variables of the same names."""
+        self.answered: Optional[Hashable] = None
+        """The kind of step for which the ranks have compared their gradients just now."""
 
     def add(self, variables: Variables, filled: Dict[str, str], are_named_alike: bool, have_same_names: bool) -> None:
         """Of the step's kind. `have_same_names`: all ranks have variables of the same names, with a gradient or without."""
@@ -231,6 +233,7 @@ class _Agreed:
             self.are_all_named_alike = are_named_alike
         self.filled[variables.kind()] = filled
         self.named_alike[variables.kind()] = are_named_alike
+        self.answered = variables.kind()
         self.size = lib.farandole_size()
 
 
@@ -240,9 +243,9 @@ class Presence:
     def __init__(self, process_set: ProcessSet) -> None:
         self._process_set = process_set
         self._now = _Agreed()
-        # By this steps were compiled, which may outlive a shutdown().
+        # By this functions of the program were compiled, which may outlive a shutdown().
         self._compiled = self._now
-        # Those with steps that were compiled so.
+        # Those with steps that fit() has compiled by what is agreed now.
         self._models: "weakref.WeakSet[Any]" = weakref.WeakSet()
         _epochs.follow(self)
 
@@ -255,12 +258,14 @@ class Presence:
         """As Follower's."""
 
     def enter_epoch(self) -> None:
-        """The ranks are others, which know nothing of what these have agreed. After shutdown() and init() as many ranks still
-        have their compiled steps, and a rank that compiles one again does so alone: it asks nobody, and marks as they do."""
+        """The ranks are others, which know nothing of what these have agreed: models compile their steps anew, and ask. After
+        shutdown() and init() as many ranks still have compiled functions of the program, and a rank that compiles one again
+        does so alone: it asks nobody, and marks as they do."""
+        if self._now.size:
+            self._compile_anew()
         self._now = _Agreed()
         if _epochs.is_elastic() or self._compiled.is_partial or self._compiled.size != lib.farandole_size():
             self._compiled = self._now
-            self._compile_anew()
         _named_otherwise.clear()
 
     def all_have_joined(self) -> None:
@@ -268,10 +273,10 @@ class Presence:
         in the next step, and compile it anew, as compiled ones ask nobody."""
         before = self._now
         if before.is_partial:
+            self._compile_anew()
             self._now = _Agreed()
             if self._compiled is before:
                 self._compiled = self._now
-                self._compile_anew()
 
     def _compile_anew(self) -> None:
         """Has the models compile their steps when these are run next, also where fit() has called what ends here."""
@@ -280,23 +285,31 @@ class Presence:
                 model.make_train_function(force=True)
         self._models.clear()
 
-    def plan(self, variables: Variables, given: Sequence[int], can_ask: bool, without: Sequence[int] = ()) -> Plan:
+    def plan(
+        self,
+        variables: Variables,
+        given: Sequence[int],
+        can_ask: bool,
+        without: Sequence[int] = (),
+        compiled_for: Optional[Any] = None,
+    ) -> Plan:
         """For a rank that has the gradients at the places `given`, and cannot make zeros for those at the places `without`.
         `can_ask`: it asks if the call is refused; else ranks that name the same variables otherwise must have the same keys
-        without it."""
-        keys = self._keys(variables, can_ask)
-        filled = (self._now if can_ask else self._compiled).filled.get(variables.kind(), {})
-        if can_ask and not variables.kind():
-            # Any rank may leave out all in any step: what others have in one says nothing of the next one.
-            self._now.filled.pop(variables.kind(), None)
+        without it. `compiled_for`: as of ask_once."""
+        agreed = self._compiled if not can_ask and compiled_for is None else self._now
+        keys = self._keys(agreed, variables, can_ask)
+        filled = agreed.filled.get(variables.kind(), {})
+        if can_ask and not given and agreed.answered != variables.kind():
+            # Any rank may have none in any step: what others had in one says nothing of the next one.
+            filled = {}
+        agreed.answered = None
         missing = {place: filled[key] for place, key in enumerate(keys) if key in filled}
         for place in (*given, *without):
             missing.pop(place, None)
         places = sorted([*given, *missing])
         return Plan(missing, places, mark(keys, tuple(places)))
 
-    def _keys(self, variables: Variables, can_ask: bool) -> Names:
-        agreed = self._now if can_ask else self._compiled
+    def _keys(self, agreed: _Agreed, variables: Variables, can_ask: bool) -> Names:
         is_named = agreed.named_alike.get(variables.kind(), agreed.are_all_named_alike)
         if is_named is None:
             is_named = can_ask and (self._process_set.process_set_id, variables.names) not in _named_otherwise
@@ -305,12 +318,11 @@ class Presence:
     def ask_once(
         self, what: str, variables: Variables, kinds: Dict[int, str], compiled_for: Optional[Any] = None
     ) -> None:
-        """As ask, in the first step, or the first one that is compiled: `compiled_for` is its model then. In an elastic job,
-        where a worker that comes has a first step of its own, the ranks ask only where a call was refused."""
-        agreed = self._now if compiled_for is None else self._compiled
-        if not agreed.size and not _epochs.is_elastic():
-            self._ask(agreed, what, variables, kinds)
-            agreed.is_partial = not _epochs.all_are_present(f"{what}.present", group_of(self._process_set))
+        """As ask, in the first step. `compiled_for`: the model whose fit() compiles it; None: it is not compiled. In an elastic
+        job, where a worker that comes has a first step of its own, the ranks ask only where a call was refused."""
+        if not self._now.size and not _epochs.is_elastic():
+            self.ask(what, variables, kinds)
+            self._now.is_partial = not _epochs.all_are_present(f"{what}.present", group_of(self._process_set))
         if compiled_for is not None:
             self._models.add(compiled_for)
 
@@ -330,17 +342,6 @@ class Presence:
         ValueError, on all ranks with the same words: a rank has a gradient of a variable that another one does not have, or
         variables of one name lie at other places of their models.
         """
-        return self._ask(self._now, what, variables, kinds, without, refused)
-
-    def _ask(
-        self,
-        agreed: _Agreed,
-        what: str,
-        variables: Variables,
-        kinds: Dict[int, str],
-        without: Sequence[int] = (),
-        refused: Optional[Mark] = None,
-    ) -> bool:
         names = [variables.names[place] for place in sorted(kinds)]
         facts = _Facts(lib.farandole_rank(), variables.names, *variables.identity(), kinds, tuple(without))
         where = (facts.places(), facts.total) if facts.is_sure else (UNSURE, UNSURE)
@@ -359,7 +360,7 @@ class Presence:
                 filled = _union(every)
             elif not are_named_alike:
                 _warn_of_names(every)
-        agreed.add(variables, filled, are_named_alike, have_same_names)
+        self._now.add(variables, filled, are_named_alike, have_same_names)
         self._remember(variables.names, are_named_alike)
         return True
 

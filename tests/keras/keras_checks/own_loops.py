@@ -98,6 +98,20 @@ def a_step_without_gradients_on_any_rank_is_none_whoever_left_out_all_before() -
 
 
 @check
+def a_step_of_nones_on_all_ranks_is_kerass_error() -> None:
+    """Each rank has lacked a gradient before, and has sent zeros. They would move the variables by their momentum."""
+    trained, rank = variables("a", "b"), hvd.rank()
+    optimizer = built(trained, keras.optimizers.SGD(1.0, momentum=0.5))
+    gradients = [tensor(2.0) if index == rank % 2 else None for index in range(2)]
+    optimizer.apply_gradients(list(zip(gradients, trained)))
+    before = values_of(trained)
+    assert before[0] < 0, before
+    nones = [(None, each) for each in trained]
+    expect_error(ValueError, lambda: optimizer.apply_gradients(nones), "No gradients provided")
+    assert values_of(trained) == before, (before, values_of(trained))
+
+
+@check
 def a_pass_without_gradients_counts() -> None:
     trained = variables("a", "b")
     optimizer = built(trained, backward_passes_per_step=2)

@@ -154,7 +154,7 @@ class ArrayExchange:
         compiled_for = None if is_eager else fitting_model()
         if is_eager or compiled_for is not None:  # else one rank may trace a function alone
             self._presence.ask_once(*facts, compiled_for=compiled_for)
-        plan = self._presence.plan(known, shared, is_eager)
+        plan = self._presence.plan(known, shared, is_eager, compiled_for=compiled_for)
         try:
             return self._reduce_planned(name, plan, outputs, variables)
         except InvalidRequest as error:

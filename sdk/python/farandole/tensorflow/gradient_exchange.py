@@ -130,8 +130,8 @@ class GradientExchange:
             self._presence or Presence(self._process_set),
             tf.executing_eagerly(),
         )
-        self._ask_once(known, outputs, chosen)
-        plan = presence.plan(known, chosen, is_eager)
+        compiled_for = self._ask_once(known, outputs, chosen)
+        plan = presence.plan(known, chosen, is_eager, compiled_for=compiled_for)
         try:
             return self._reduce_planned(plan, outputs, variables)
         except tf.errors.FailedPreconditionError as error:
@@ -149,9 +149,9 @@ class GradientExchange:
         chosen = self._choose(list(gradients), variables, listed)
         if chosen is not None and self._presence is not None:
             known = Variables(variables, listed, chosen)
-            self._ask_once(known, outputs, chosen)
-            missing = self._presence.plan(known, chosen, tf.executing_eagerly()).missing
-            for index, kind in missing.items():
+            compiled_for = self._ask_once(known, outputs, chosen)
+            plan = self._presence.plan(known, chosen, tf.executing_eagerly(), compiled_for=compiled_for)
+            for index, kind in plan.missing.items():
                 outputs[index] = _zeros(variables[index], kind)
         return outputs
 
@@ -176,13 +176,15 @@ class GradientExchange:
             chosen.append(index)
         return None if are_local or not outputs else chosen
 
-    def _ask_once(self, variables: Variables, outputs: List[Any], chosen: List[int]) -> None:
-        """Of an optimizer, where all ranks run what they make now: one rank may trace a function, or build a graph, alone."""
+    def _ask_once(self, variables: Variables, outputs: List[Any], chosen: List[int]) -> Optional[Any]:
+        """Of an optimizer, where all ranks run what they make now: one rank may trace a function, or build a graph, alone.
+        Returns the model whose fit() compiles it; None: it is not compiled so."""
         if self._presence is None:
-            return
+            return None
         compiled_for = None if tf.executing_eagerly() else fitting_model()
         if tf.executing_eagerly() or compiled_for is not None:
             self._presence.ask_once(*self._facts(variables, outputs, chosen), compiled_for=compiled_for)
+        return compiled_for
 
     @staticmethod
     def _facts(variables: Variables, outputs: List[Any], chosen: List[int]) -> Tuple[str, Variables, Dict[int, str]]:

@@ -233,6 +233,7 @@ TEST_F(LargeMessagesTest, AFirstMessageThatIsLargerThanAllThatAWorkerMayHaveIsNo
   const grpc::Status end = OpenStream(ClientOf(MakeTenant("greedy")), hello).End();
   EXPECT_EQ(end.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << end.error_message();
   EXPECT_THAT(end.error_message(), HasSubstr("of events at once; 1.0 MiB is the most"));
+  EXPECT_THAT(end.error_details(), HasSubstr("BOUND_REACHED")) << "the worker would open it again";
 }
 
 TEST_F(LargeMessagesTest, AMessageOfTooManyPartsIsNotRead) {

@@ -79,6 +79,16 @@ std::optional<uint16_t> PortOf(absl::string_view address) {
   return static_cast<uint16_t>(port);
 }
 
+bool IsShed(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+         IsShedByGrpc(status.error_details(), status.error_message());
+}
+
+// gRPC without memory closes new connections that have no call yet, and ours may just have one.
+bool IsOfClosedConnection(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE && absl::StrContains(status.error_message(), "GOAWAY");
+}
+
 }  // namespace
 
 void LeaveWordsToErrors() {
@@ -165,7 +175,7 @@ bool IsPassing(const grpc::Status& status) {
     case grpc::StatusCode::UNKNOWN:
       return true;
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return RetryDelayIn(status.error_details()).has_value();
+      return RetryDelayIn(status.error_details()).has_value() || IsShed(status);
     default:
       return false;
   }
@@ -176,8 +186,12 @@ absl::Duration DelayOf(const grpc::Status& status) {
   return RetryDelayIn(status.error_details()).value_or(absl::ZeroDuration());
 }
 
+bool IsForWantOfRoom(const grpc::Status& status) {
+  return DelayOf(status) > absl::ZeroDuration() || IsShed(status) || IsOfClosedConnection(status);
+}
+
 bool AsksToRetry(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE || DelayOf(status) > absl::ZeroDuration();
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE || IsForWantOfRoom(status);
 }
 
 absl::Status ReadOwnCertificate(const std::string& cert_file, const std::string& key_file, CoordinatorAddress* where) {
@@ -196,7 +210,7 @@ TlsQuestion QuestionOf(const CoordinatorAddress& where) {
 }
 
 bool MayBeTlsFault(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE && !IsOfClosedConnection(status) &&
          !absl::StrContains(status.error_message(), "Connection refused") &&
          !absl::StrContains(status.error_message(), kRefusedByCredentials);
 }
@@ -206,6 +220,7 @@ absl::Status Explain(const CoordinatorAddress& where, absl::string_view refusal,
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   const std::string coordinator = absl::StrCat("coordinator ", where.address);
   const std::string text = PlainCause(status);
+  if (IsShed(status)) return absl::Status(code, absl::StrCat(coordinator, " has no memory for this call now: ", text));
   switch (code) {
     case absl::StatusCode::kUnauthenticated:
       return absl::Status(code,

@@ -75,7 +75,11 @@ bool IsPassing(const grpc::Status& status);
 // After which time it says that it may have room: RESOURCE_EXHAUSTED with google.rpc.RetryInfo. Zero: it does not say.
 absl::Duration DelayOf(const grpc::Status& status);
 
-// Whether the answer asks for the same call again: UNAVAILABLE, or a refusal with such a delay.
+// Whether there is no room now: the coordinator says so by such a delay, or gRPC has shed the call, or its connection,
+// for want of memory (IsShedByGrpc), which another tenant may have filled.
+bool IsForWantOfRoom(const grpc::Status& status);
+
+// Whether the same call is to be made again: UNAVAILABLE, or IsForWantOfRoom.
 bool AsksToRetry(const grpc::Status& status);
 
 // Reads the certificate by which this side proves itself, and its key, from these files. Errors:

@@ -121,7 +121,8 @@ absl::StatusOr<v1::JoinResponse> JoinUntilAnswered(v1::WorkerService::StubInterf
     }
     const absl::Duration delay = std::max(backoff.Next(), DelayOf(call->status()));
     if (SteadyNow() + delay >= deadline) {
-      if (DelayOf(call->status()) > absl::ZeroDuration()) return ExplainJoin(where, request, call->status());
+      if (call->status().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED)
+        return ExplainJoin(where, request, call->status());
       return absl::UnavailableError(absl::StrCat("coordinator ", where.address, " has been unreachable for ",
                                                  absl::FormatDuration(timeout), ": ", PlainCause(call->status())));
     }

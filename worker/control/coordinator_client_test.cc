@@ -222,6 +222,26 @@ TEST(CoordinatorClientTest, AJoinForWhichThereIsNoRoomWaitsAsLongAsTheCoordinato
   EXPECT_GE(SteadyNow() - began, absl::Milliseconds(300));
 }
 
+TEST(CoordinatorClientTest, AJoinAndACallThatGrpcHasShedAreMadeAgain) {
+  ScriptedCoordinator coordinator;
+  const grpc::Status shed(grpc::StatusCode::RESOURCE_EXHAUSTED, "Received RST_STREAM with error code 11");
+  std::atomic<int> joins = 0, begins = 0;
+  coordinator.on_join = [&](const v1::JoinRequest&, v1::JoinResponse*) {
+    return ++joins < 3 ? shed : grpc::Status::OK;
+  };
+  coordinator.on_begin = [&](const v1::BeginCheckpointRequest&, v1::BeginCheckpointResponse*) {
+    return ++begins < 3 ? shed : grpc::Status::OK;
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  const absl::Status started = worker.Start();
+  ASSERT_TRUE(started.ok()) << started;
+  EXPECT_EQ(joins, 3);
+  const absl::StatusOr<v1::BeginCheckpointResponse> begun = worker->BeginCheckpoint(v1::BeginCheckpointRequest());
+  EXPECT_TRUE(begun.ok()) << begun.status();
+  EXPECT_EQ(begins, 3);
+}
+
 TEST(CoordinatorClientTest, AProcessIsDismissedByWordsAndACallThatWasCutOffIsRepeated) {
   ScriptedCoordinator coordinator;
   std::atomic<int> asked = 0;

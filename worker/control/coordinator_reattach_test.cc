@@ -211,6 +211,60 @@ TEST(CoordinatorReattachTest, AStreamForWhichThereIsNoRoomIsOpenedAnew) {
   EXPECT_EQ(worker.ends.size(), 0u);
 }
 
+// gRPC at a coordinator without memory ends anybody's streams.
+TEST(CoordinatorReattachTest, AStreamThatGrpcHasShedIsOpenedAnewAndWhatIsUnansweredIsSentAgain) {
+  ScriptedCoordinator coordinator;
+  std::atomic<int> streams = 0;
+  coordinator.on_attach = [&](ScriptedCoordinator::Stream* stream) {
+    if (++streams <= 2)
+      return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "Received RST_STREAM with error code 11");
+    return coordinator.ReadAll(stream);
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  worker.resend = [](CoordinatorClient& client) { client.Send(WorkerUnderTest::Ready("unanswered")); };
+  ASSERT_TRUE(worker.Start().ok());
+  bool in_time = false;
+  EXPECT_TRUE(coordinator.messages.Pop(&in_time).has_hello());
+  ASSERT_TRUE(in_time);
+  EXPECT_EQ(coordinator.messages.Pop().ready().name(), "unanswered");
+  worker->Send(WorkerUnderTest::Ready("new"));
+  EXPECT_EQ(coordinator.messages.Pop().ready().name(), "new");
+  EXPECT_EQ(streams, 3);
+  EXPECT_EQ(coordinator.joins.size(), 1u);
+  EXPECT_EQ(worker.ends.size(), 0u);
+}
+
+TEST(CoordinatorReattachTest, AWorkerWhoseStreamStaysShedGivesUp) {
+  ScriptedCoordinator coordinator;
+  coordinator.on_attach = [](ScriptedCoordinator::Stream*) {
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "Received RST_STREAM with error code 11");
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  worker.options.give_up_after = absl::Milliseconds(200);
+  ASSERT_TRUE(worker.Start().ok());
+  EXPECT_EQ(worker.ends.Pop(), absl::ResourceExhaustedError(absl::StrCat(
+                                   "coordinator ", coordinator.address(),
+                                   " has no memory for this call now: Received RST_STREAM with error code 11")));
+}
+
+TEST(CoordinatorReattachTest, AMarkedRefusalEndsTheWorkerAtOnceWhateverItsWords) {
+  const std::string text = "job RST_STREAM: rank 0 waits for other ranks with 1 group request; 1 is the most";
+  ScriptedCoordinator coordinator;
+  std::atomic<int> streams = 0;
+  coordinator.on_attach = [&](ScriptedCoordinator::Stream*) {
+    ++streams;
+    return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, text, ErrorDetailsOf(absl::ResourceExhaustedError(text)));
+  };
+  ASSERT_TRUE(coordinator.Listen());
+  WorkerUnderTest worker(coordinator.address());
+  ASSERT_TRUE(worker.Start().ok());
+  EXPECT_EQ(worker.ends.Pop(), absl::ResourceExhaustedError(absl::StrCat("coordinator ", coordinator.address(),
+                                                                         " ended this worker's stream: ", text)));
+  EXPECT_EQ(streams, 1);
+}
+
 TEST(CoordinatorReattachTest, AStreamClosedInOrderEndsTheWorkerWithOk) {
   ScriptedCoordinator coordinator;
   coordinator.on_attach = [](ScriptedCoordinator::Stream*) { return grpc::Status::OK; };

@@ -141,7 +141,7 @@ absl::StatusOr<std::string> ServiceClient::Call(const Request& request, const In
       if (!fault.ok()) return fault;
     }
     const absl::Duration pause = std::max(backoff.Next(), DelayOf(status));
-    const absl::Time limit = DelayOf(status) > absl::ZeroDuration() ? room_end : end;
+    const absl::Time limit = IsForWantOfRoom(status) ? room_end : end;
     if (!(is_silent || AsksToRetry(status)) || SteadyNow() + pause > limit) {
       if (!is_silent) return Explain(caller, request.refusal, status);
       return absl::UnavailableError(

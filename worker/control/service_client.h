@@ -34,8 +34,8 @@ class ServiceClient {
     absl::Duration patience;
     // An attempt waits for a coordinator that is away, as long as it may last.
     bool awaits_coordinator = false;
-    // For how long the call is made again while the coordinator has no room and says when to retry; `patience`, if that
-    // is longer.
+    // For how long the call is made again while the coordinator has no room (IsForWantOfRoom); `patience`, if that is
+    // longer.
     absl::Duration room_patience = absl::ZeroDuration();
     // In place of the address's token, where it is not "". `token_origin` is for people: "in /path".
     std::string token = {};

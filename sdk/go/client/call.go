@@ -33,7 +33,7 @@ const (
 type method[Request, Response any] func(ctx context.Context, request *Request, options ...grpc.CallOption) (*Response, error)
 
 // call calls until the coordinator answers, patience is over or the context ends. A coordinator that has no room says when
-// to retry, and is called then. Every call of the services may be repeated: reads change nothing, and changes carry an
+// to retry, and is called then; where its gRPC has shed the call, it is called again, too. Every call of the services may be repeated: reads change nothing, and changes carry an
 // idempotency key. refusal says what a coordinator did that answered with an error: "refused to show job mnist".
 func call[Request, Response any](ctx context.Context, c *Client, patience time.Duration, do method[Request, Response], request *Request, refusal string) (*Response, error) {
 	deadline := time.Now().Add(patience)
@@ -55,7 +55,7 @@ func call[Request, Response any](ctx context.Context, c *Client, patience time.D
 			}
 		}
 		delay := retryDelay(told)
-		mayRetry := delay > 0 || told.Code() == codes.Unavailable || told.Code() == codes.DeadlineExceeded
+		mayRetry := delay > 0 || isShed(told) || told.Code() == codes.Unavailable || told.Code() == codes.DeadlineExceeded
 		wait := max(pause, delay)
 		if !mayRetry || time.Now().Add(wait).After(deadline) {
 			return nil, c.explain(told, refusal)
@@ -75,6 +75,17 @@ func retryDelay(told *status.Status) time.Duration {
 		}
 	}
 	return 0
+}
+
+// isShed reports whether gRPC itself ended the call, since memory had run out at the coordinator: the code is that of a
+// refusal, but the coordinator marks its own in the details. Older coordinators do not, and neither does gRPC where a
+// message is larger than the maximum; so its words decide besides.
+func isShed(told *status.Status) bool {
+	if told.Code() != codes.ResourceExhausted || len(told.Proto().GetDetails()) > 0 {
+		return false
+	}
+	text := told.Message()
+	return text == "" || strings.Contains(text, "RST_STREAM") || strings.Contains(text, "GOAWAY")
 }
 
 func attempt[Request, Response any](ctx context.Context, c *Client, do method[Request, Response], request *Request) (*Response, error) {
@@ -110,6 +121,10 @@ func (c *Client) explain(told *status.Status, refusal string) error {
 		return fault.New(fault.Unavailable, fmt.Sprintf("%s did not answer within %v", coordinator, attemptLimit))
 	case codes.Canceled:
 		return fault.New(fault.FailedPrecondition, fmt.Sprintf("the client of %s was closed before it answered", coordinator))
+	case codes.ResourceExhausted:
+		if isShed(told) {
+			return fault.New(code, coordinator+" has no memory for this call now: "+text)
+		}
 	case codes.Unavailable:
 		return fault.New(code, coordinator+" is unreachable: "+plainCause(text))
 	}

@@ -77,3 +77,33 @@ func TestACallIsMadeAgainWhenTheCoordinatorHasRoom(t *testing.T) {
 		}
 	}
 }
+
+func TestACallThatGRPCHasShedIsMadeAgain(t *testing.T) {
+	coordinator, err := New(Options{Address: "127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer coordinator.Close()
+	ctx, request, calls := context.Background(), &farandolev1.ListJobsRequest{}, 0
+	// The words of gRPC in Go, for a stream that was reset with ENHANCE_YOUR_CALM.
+	reset := "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM"
+	shed := status.Error(codes.ResourceExhausted, reset)
+	if _, err := call(ctx, coordinator, defaultPatience, listing(2, shed, &calls), request, ""); err != nil || calls != 3 {
+		t.Fatalf("after %d calls: %v", calls, err)
+	}
+	calls = 0
+	_, err = call(ctx, coordinator, -1, listing(1, shed, &calls), request, "refused to list jobs")
+	if !errors.Is(err, ErrQuota) || !strings.Contains(err.Error(), "127.0.0.1:1 has no memory for this call now: "+reset) {
+		t.Fatal(err)
+	}
+	marked, err := status.New(codes.ResourceExhausted, "tenant RST_STREAM has 8 tokens, at most 8 may be").
+		WithDetails(&errdetails.ErrorInfo{Reason: "BOUND_REACHED", Domain: "farandole.dev"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls = 0
+	_, err = call(ctx, coordinator, defaultPatience, listing(1, marked.Err(), &calls), request, "refused to make a token")
+	if calls != 1 || !errors.Is(err, ErrQuota) || !strings.Contains(err.Error(), "refused to make a token: tenant") {
+		t.Fatalf("after %d calls: %v", calls, err)
+	}
+}

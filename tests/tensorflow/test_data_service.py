@@ -1,8 +1,10 @@
 """A tf.data service whose workers are a job, and a job of trainers, as processes of their own."""
 
 import contextlib
+import hmac
 import os
 import pathlib
+import pickle
 import re
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from typing import Any, List, Sequence, Set
 
 import harness
 import pytest
+from farandole import _proofs
 from farandole.tensorflow.data import compute_worker
 from farandole.tensorflow.data.compute_service import TfDataServiceConfig
 
@@ -95,6 +98,30 @@ def test_trainers_share_the_rows_of_one_run_at_an_address_for_other_hosts(tmp_pa
 )
 def test_workers_of_several_hosts_are_found_where_the_others_know_the_first(places: Any, wanted: str) -> None:
     assert compute_worker._address_for_all(places) == wanted
+
+
+def test_the_key_does_not_cross_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    crossed: List[bytes] = []
+
+    def prove_as(secret: bytes) -> None:
+        monkeypatch.setattr(
+            _proofs, "proof_of", lambda label, seed: hmac.digest(secret, label.encode() + seed, "sha256")
+        )
+
+    def broadcast_object(told: Any, name: str) -> Any:
+        if told is not None:
+            crossed.append(pickle.dumps(told))
+        return pickle.loads(crossed[-1])
+
+    monkeypatch.setattr(compute_worker, "broadcast_object", broadcast_object)
+    prove_as(b"the epoch's")
+    seed = os.urandom(32)
+    config = TfDataServiceConfig(1, 2, "compute", {"workers": [("10.0.0.5", 1)]}, compute_worker._key_of(seed), 60)
+    assert compute_worker._share(config, seed) == config
+    assert compute_worker._share(None, os.urandom(32)) == config
+    assert config.key not in crossed[0]
+    prove_as(b"a stranger's")
+    assert compute_worker._share(None, os.urandom(32)).key != config.key
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")

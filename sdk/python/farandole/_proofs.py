@@ -17,6 +17,12 @@ def proof_of(label: str, content: Any) -> bytes:
     return bytes(ffi.buffer(proof, PROOF_BYTES))
 
 
+def secret_of(label: str, seed: bytes) -> bytes:
+    """Bytes that only workers of this epoch can make of this label and of PROOF_BYTES random bytes that crossed the
+    network. On one host, which they do not leave, these bytes themselves."""
+    return bytes(own ^ proof for own, proof in zip(seed, proof_of(label, seed)))
+
+
 def require(label: str, content: Any, proof: Any, what: str) -> None:
     """ConnectionError: no worker of this epoch has sent this; `what` begins the sentence."""
     if not hmac.compare_digest(proof_of(label, content), bytes(proof)):

@@ -1,5 +1,6 @@
 """Objects that somebody changes between hosts, which is played by a rank that changes what it has received."""
 
+import os
 from typing import Any, Callable, List
 from unittest import mock
 
@@ -105,3 +106,12 @@ def a_proof_holds_for_its_epoch_call_name_and_sender() -> None:
     if has_other_hosts():
         assert all(objects._proofs.proof_of(*other) != made for other in others)
         assert hvd.allgather_object(made) == [made] * hvd.size(), "all workers of the epoch make the same proof"
+
+
+@check
+def workers_make_a_secret_of_what_crosses_hosts() -> None:
+    seed = hvd.broadcast_object(os.urandom(objects._proofs.PROOF_BYTES) if hvd.rank() == 0 else None)
+    secret = objects._proofs.secret_of("a key", seed)
+    assert hvd.allgather_object(secret) == [secret] * hvd.size()
+    assert (secret != seed) == has_other_hosts()
+    assert (objects._proofs.secret_of("another key", seed) != secret) == has_other_hosts()

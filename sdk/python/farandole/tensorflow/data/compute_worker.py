@@ -7,11 +7,13 @@ The job's rank 0 writes the file, which trainers read (TfDataServiceConfig.read)
 
 import argparse
 import contextlib
+import dataclasses
 import pathlib
 import secrets
 import socket
 from typing import Iterator, List, Optional, Sequence, Tuple
 
+from ... import _proofs
 from ..._compute_service import ComputeService
 from ..._options import coordinator_host
 from ...basics import init, local_size, rank, size
@@ -61,6 +63,18 @@ def _service(config_file: str, key: bytes, service: ComputeService, config: TfDa
         service.shutdown()
 
 
+def _key_of(seed: bytes) -> bytes:
+    return _proofs.secret_of("the key of a tf.data service", seed)
+
+
+def _share(config: Optional[TfDataServiceConfig], seed: bytes) -> TfDataServiceConfig:
+    """Rank 0's config, on every rank. Between hosts a broadcast may be in plain text; so it has the seed in place of the
+    key."""
+    told = None if config is None else (dataclasses.replace(config, key=b""), seed)
+    shared, seed = broadcast_object(told, name="TfDataServiceConfig")
+    return dataclasses.replace(shared, key=_key_of(seed))
+
+
 def main(dispatchers: int, dispatcher_side: str, configfile: str, timeout: int, address: Optional[str] = None) -> None:
     """Serves until a trainer ends it. ValueError: the ranks cannot be spread evenly over so many dispatchers."""
     init()
@@ -68,14 +82,14 @@ def main(dispatchers: int, dispatcher_side: str, configfile: str, timeout: int, 
         raise ValueError(f"Number of processes ({size()}) must be a multiple of number of dispatchers ({dispatchers}).")
     listen = _address(address)
     with contextlib.ExitStack() as stack:
-        config = None
+        config, seed = None, secrets.token_bytes(_proofs.PROOF_BYTES)
         if rank() == 0:
-            key = secrets.token_bytes(32)
+            key = _key_of(seed)
             workers = size() // dispatchers
             service = ComputeService(dispatchers, workers, key, listen)
             config = TfDataServiceConfig(dispatchers, workers, dispatcher_side, service.addresses(), key, timeout)
             stack.enter_context(_service(configfile, key, service, config))
-        compute_worker_fn(broadcast_object(config, name="TfDataServiceConfig"))
+        compute_worker_fn(_share(config, seed))
         # The service answers all that wait for its end before it is gone.
         barrier()
 

@@ -1,10 +1,12 @@
 // The HTTP edge of a coordinator.
+#include <zlib.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -34,6 +36,26 @@ class CoordinatorHttpTest : public CoordinatorFixture {
 
   Response Get(const std::string& target, const std::string& token = "") {
     return HttpGet(coordinator_->http_address(), target, token);
+  }
+  // The file of a timeline of so many such parts.
+  Response FileOfParts(int64_t parts, v1::TimelineChunk chunk) {
+    Start();
+    const auto workers = Train("mnist", 1);
+    EXPECT_EQ(Post("/api/v1/jobs/mnist/timeline?record=on").result_int(), 200u);
+    chunk.set_epoch(1);
+    chunk.set_recording(1);
+    chunk.set_events(1);
+    for (int64_t part = 1; part <= parts; ++part) {
+      v1::WorkerMessage message;
+      chunk.set_sent_ns(part);
+      *message.mutable_timeline_chunk() = chunk;
+      EXPECT_TRUE(workers[0]->Send(message));
+      const auto taken = workers[0]->Await([part](const v1::CoordinatorMessage& one) {
+        return one.has_timeline_order() && one.timeline_order().sent_ns() == part;
+      });
+      EXPECT_TRUE(taken.ok()) << taken.status();
+    }
+    return Get("/api/v1/jobs/mnist/timeline/file", coordinator_->token());
   }
   // With the coordinator's own token; a page of `origin` sends it.
   Response Post(const std::string& target, const std::string& origin = "") {
@@ -418,28 +440,30 @@ TEST_F(CoordinatorHttpTest, ATimelineIsStartedAndStopped) {
 }
 
 TEST_F(CoordinatorHttpTest, AGreatTimelineIsLeftToTheCommand) {
-  Start();
-  const auto workers = Train("mnist", 1);
-  EXPECT_EQ(Post("/api/v1/jobs/mnist/timeline?record=on").result_int(), 200u);
   // Of 8 MiB each, as they say; the edge unpacks none of them.
-  for (int64_t part = 1; part <= 5; ++part) {
-    v1::WorkerMessage message;
-    v1::TimelineChunk* const chunk = message.mutable_timeline_chunk();
-    chunk->set_epoch(1);
-    chunk->set_recording(1);
-    chunk->set_lines_zlib("x");
-    chunk->set_lines_bytes(8 << 20);
-    chunk->set_events(1);
-    chunk->set_sent_ns(part);
-    ASSERT_TRUE(workers[0]->Send(message));
-    const auto taken = workers[0]->Await([part](const v1::CoordinatorMessage& one) {
-      return one.has_timeline_order() && one.timeline_order().sent_ns() == part;
-    });
-    ASSERT_TRUE(taken.ok()) << taken.status();
-  }
-  const Response refused = Get("/api/v1/jobs/mnist/timeline/file", coordinator_->token());
+  v1::TimelineChunk chunk;
+  chunk.set_lines_zlib("x");
+  chunk.set_lines_bytes(8 << 20);
+  const Response refused = FileOfParts(5, chunk);
   EXPECT_EQ(refused.result_int(), 413u);
   EXPECT_THAT(refused.body(), HasSubstr("farandole timeline get mnist -o FILE fetches it"));
+}
+
+TEST_F(CoordinatorHttpTest, ATimelineWhoseFileWouldBeGreatIsLeftToTheCommand) {
+  // Of each line the worker's clock makes more than three times as much.
+  std::string lines;
+  while (lines.size() < 7 << 20) lines += "\"ts\":0,\n";
+  uLongf bytes = compressBound(lines.size());
+  std::vector<Bytef> packed(bytes);
+  compress(packed.data(), &bytes, reinterpret_cast<const Bytef*>(lines.data()), lines.size());
+  v1::TimelineChunk chunk;
+  chunk.set_lines_zlib(packed.data(), bytes);
+  chunk.set_lines_bytes(static_cast<uint32_t>(lines.size()));
+  chunk.set_ahead_ns(std::numeric_limits<int64_t>::max());
+  chunk.set_error_ns(1);
+  const Response refused = FileOfParts(2, chunk);
+  EXPECT_EQ(refused.result_int(), 413u) << refused.body().size();
+  EXPECT_THAT(refused.body(), HasSubstr("more than 41943040 bytes; farandole timeline get mnist -o FILE fetches it"));
 }
 
 TEST_F(CoordinatorHttpTest, AFormOfAnotherSiteChangesNothing) {

@@ -96,11 +96,12 @@ std::optional<int64_t> NsOf(absl::string_view text) {
   return micros * 1000 + thousandths;
 }
 
-// Writes an event's line with its time in microseconds, "ts":12.345, moved by `ahead_ns`. A line without such a time
-// stays.
-void WriteMoved(absl::string_view line, int64_t ahead_ns, std::ostream& to) {
+// Writes an event's line with its time in microseconds, "ts":12.345, moved by `ahead_ns`, and returns how many bytes
+// that was. A line without such a time stays.
+size_t WriteMoved(absl::string_view line, int64_t ahead_ns, std::ostream& to) {
   const auto write = [&to](absl::string_view text) {
     to.write(text.data(), static_cast<std::streamsize>(text.size()));
+    return text.size();
   };
   const size_t begin = line.find(kTime);
   if (begin == absl::string_view::npos) return write(line);
@@ -109,22 +110,23 @@ void WriteMoved(absl::string_view line, int64_t ahead_ns, std::ostream& to) {
   const std::optional<int64_t> own_ns = NsOf(line.substr(number, end - number));
   if (!own_ns.has_value() || *own_ns + ahead_ns < 0) return write(line);
   const int64_t ns = *own_ns + ahead_ns;
-  write(line.substr(0, number));
-  write(absl::StrFormat("%d.%03d", ns / 1000, ns % 1000));
-  write(line.substr(end));
+  return write(line.substr(0, number)) + write(absl::StrFormat("%d.%03d", ns / 1000, ns % 1000)) +
+         write(line.substr(end));
 }
 
 }  // namespace
 
 absl::StatusOr<JobTimeline> WriteJobTimeline(const v1::GetTimelineResponse& about,
-                                             const std::vector<v1::TimelinePart>& parts, std::ostream& to) {
+                                             const std::vector<v1::TimelinePart>& parts, std::ostream& to,
+                                             uint64_t most_bytes) {
   const std::map<std::string, HostClock> clocks = ClocksOf(parts);
   JobTimeline written;
   written.error_ns = ErrorBetween(clocks);
   to << "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"clock\":\"the coordinator's, Unix time\","
      << "\"error_between_hosts_us\":" << written.error_ns / 1000
      << ",\"lost_events\":" << about.dropped() + about.forgotten() << "},\"traceEvents\":[";
-  const char* separator = "\n";
+  absl::string_view separator = "\n";
+  uint64_t bytes = 0;
   // Each part has the names of its rows and process.
   absl::flat_hash_set<size_t> named;
   for (const v1::TimelinePart& part : parts) {
@@ -148,7 +150,9 @@ absl::StatusOr<JobTimeline> WriteJobTimeline(const v1::GetTimelineResponse& abou
         if (named.size() < kMostNames) named.insert(name);
       }
       to << separator;
-      WriteMoved(line, clock.ahead_ns, to);
+      bytes += separator.size() + WriteMoved(line, clock.ahead_ns, to);
+      if (bytes > most_bytes)
+        return absl::OutOfRangeError(absl::StrCat("the timeline's file has more than ", most_bytes, " bytes"));
       separator = ",\n";
     }
   }

@@ -2,6 +2,7 @@
 #define FARANDOLE_WEB_FILES_JOB_TIMELINE_H_
 
 #include <cstdint>
+#include <limits>
 #include <ostream>
 #include <set>
 #include <string>
@@ -26,9 +27,12 @@ struct JobTimeline {
 // Puts all parts of a job's timeline (`about` is an answer without them) into one file for Perfetto and
 // chrome://tracing, in the coordinator's time. A host's clock is matched by the best exchange that any of its ranks
 // had.
-//   DATA_LOSS: a part cannot be read (named)
+//   DATA_LOSS     a part cannot be read (named)
+//   OUT_OF_RANGE  its lines have more than `most_bytes`, in the coordinator's time, which may have more digits. At most
+//                 one line more has been written.
 absl::StatusOr<JobTimeline> WriteJobTimeline(const v1::GetTimelineResponse& about,
-                                             const std::vector<v1::TimelinePart>& parts, std::ostream& to);
+                                             const std::vector<v1::TimelinePart>& parts, std::ostream& to,
+                                             uint64_t most_bytes = std::numeric_limits<uint64_t>::max());
 
 }  // namespace farandole
 

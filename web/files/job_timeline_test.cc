@@ -91,6 +91,20 @@ TEST(JobTimelineTest, ClocksOfAnyDistanceDoNotOverflow) {
   }
 }
 
+TEST(JobTimelineTest, WhatIsWrittenIsBoundedWhateverTheClocks) {
+  // 8 bytes each become 27.
+  std::string lines;
+  for (int i = 0; i < 1000; ++i) lines += "\"ts\":0,\n";
+  const v1::TimelinePart part = Part(0, "a", lines, INT64_MAX, 1);
+  std::ostringstream text;
+  const absl::Status refused = WriteJobTimeline({}, {part}, text, 20'000).status();
+  EXPECT_EQ(refused, absl::OutOfRangeError("the timeline's file has more than 20000 bytes"));
+  EXPECT_LT(text.str().size(), 20'300u);
+  std::ostringstream whole;
+  ASSERT_TRUE(WriteJobTimeline({}, {part}, whole, 40'000).ok());
+  EXPECT_GT(whole.str().size(), 2 * lines.size());
+}
+
 TEST(JobTimelineTest, EachNameIsWrittenOnce) {
   std::ostringstream text;
   const std::string process =

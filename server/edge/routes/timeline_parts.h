@@ -15,6 +15,8 @@ class TimelineParts {
  public:
   // The most bytes of the parts, packed and unpacked together: some 0.5 s of the thread that writes the file.
   static constexpr uint64_t kMostBytes = 32 << 20;
+  // Of the file's lines. Their times may have more digits than those of the parts, which is some bytes of some 100.
+  static constexpr uint64_t kMostFileBytes = kMostBytes + kMostBytes / 4;
 
   // `begin` answers a request for kNoTimelineParts.
   explicit TimelineParts(const v1::GetTimelineResponse& begin);

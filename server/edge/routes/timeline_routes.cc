@@ -44,13 +44,19 @@ class TextBuffer : public std::streambuf {
   std::string* const text_;
 };
 
+HttpReply TooLong(const absl::Status& status, const std::string& job) {
+  return HttpError(413, absl::StrCat(status.message(), "; farandole timeline get ", job, " -o FILE fetches it"));
+}
+
 HttpReply TimelineFile(const std::string& job, std::shared_ptr<const TimelineParts> parts) {
   HttpReply reply = FileReply("application/json", absl::StrCat(job, "-timeline.json"));
-  reply.complete = [parts = std::move(parts)](HttpReply* complete) {
+  reply.complete = [job, parts = std::move(parts)](HttpReply* complete) {
     TextBuffer buffer(&complete->body);
     std::ostream text(&buffer);
-    const absl::StatusOr<JobTimeline> written = WriteJobTimeline(parts->about(), parts->parts(), text);
-    if (!written.ok()) *complete = Refuse(written.status());
+    const absl::StatusOr<JobTimeline> written =
+        WriteJobTimeline(parts->about(), parts->parts(), text, TimelineParts::kMostFileBytes);
+    if (written.ok()) return;
+    *complete = absl::IsOutOfRange(written.status()) ? TooLong(written.status(), job) : Refuse(written.status());
   };
   return reply;
 }
@@ -68,10 +74,7 @@ void Fetch(CallRouter* router, const Access& viewer, const JobKey& key, const st
         const uint64_t before = parts->bytes();
         const absl::Status added = parts->Add(std::move(found));
         router->TakePaceOfAnswer(viewer, kPaceMessageBytes + parts->bytes() - before);
-        if (absl::IsOutOfRange(added)) {
-          return next(HttpError(
-              413, absl::StrCat(added.message(), "; farandole timeline get ", key.job, " -o FILE fetches it")));
-        }
+        if (absl::IsOutOfRange(added)) return next(TooLong(added, key.job));
         if (!added.ok()) return next(Refuse(added));
         if (!parts->IsWhole()) return Fetch(router, viewer, key, parts, next);
         next(TimelineFile(key.job, parts));

@@ -371,7 +371,10 @@ TEST_F(CoordinatorPagesTest, TheAuditLogIsForRootAndOfATenantForItsAdmin) {
   EXPECT_FALSE(all["lines"][0].contains("prev")) << "for `farandole audit verify`";
   const Json own = Read("/api/v1/audit", team);
   EXPECT_THAT(Each(own["lines"], "method"), ElementsAre("POST /api/v1/jobs/*/abort", "AccessService.CreateToken"));
-  for (const Json& line : own["lines"]) EXPECT_EQ(line["principal"]["tenant"], "team");
+  for (const Json& line : own["lines"]) {
+    EXPECT_EQ(line["principal"]["tenant"], "team");
+    EXPECT_FALSE(line.contains("seq")) << "it counts others' changes, too";
+  }
   // Root's tokens are of the tenant "default", and its changes are not that tenant's.
   EXPECT_EQ(Read("/api/v1/audit", default_admin)["lines"], Json::array());
 
@@ -402,6 +405,8 @@ TEST_F(CoordinatorPagesTest, APartOfTheAuditLogHasABoundAndGoesOn) {
   const Json own = Read("/api/v1/audit", team);
   EXPECT_EQ(own["lines"].size(), 75u);
   EXPECT_EQ(own["next"], "");
+  EXPECT_THAT(first["next"].get<std::string>(), Not(HasSubstr(":"))) << "the place in the file shows";
+  EXPECT_NE(Read("/api/v1/audit", root)["next"], first["next"]) << "whether others have changed something shows";
 }
 
 TEST_F(CoordinatorPagesTest, WithoutAStateDirectoryThereIsNoAuditLog) {

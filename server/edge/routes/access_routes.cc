@@ -20,6 +20,7 @@
 #include "server/audit/audit_tail.h"
 #include "server/edge/access/access_lists.h"
 #include "server/edge/routes/job_routes.h"
+#include "server/edge/routes/sealed_place.h"
 #include "server/edge/view_json.h"
 #include "server/registry/rights.h"
 #include "web/access_json.h"
@@ -188,7 +189,8 @@ bool IsByTenant(const Json& line, const std::string& tenant) {
   return principal.value("tenant", "") == tenant;
 }
 
-HttpReply ListAudit(CallRouter* router, const HttpRequest& request, const HttpIdentity& identity) {
+HttpReply ListAudit(CallRouter* router, const PlaceSeal& seal, const HttpRequest& request,
+                    const HttpIdentity& identity) {
   const absl::StatusOr<Access> access = AdmitLook(router, identity, Right::kReadAudit);
   if (!access.ok()) return Refuse(access.status());
   const bool sees_all = access->role == v1::ROOT;
@@ -206,15 +208,18 @@ HttpReply ListAudit(CallRouter* router, const HttpRequest& request, const HttpId
     options.wants = [&](const Json& line) { return IsByTenant(line, access->tenant); };
     options.most_bytes = kMostAuditBytesOfTenant;
   }
+  const absl::StatusOr<std::string> place = seal.Open(QueryValue(request.query, "before"));
+  if (!place.ok()) return Refuse(place.status());
   const absl::StatusOr<AuditPart> part =
-      ReadAuditTail(router->audit()->directory(), chain == kDenials ? kDenials : kChanges,
-                    QueryValue(request.query, "before"), options);
+      ReadAuditTail(router->audit()->directory(), chain == kDenials ? kDenials : kChanges, *place, options);
   if (!part.ok()) return Refuse(part.status());
   router->TakePaceOfAnswer(*access, part->read_bytes * kParsingCost);
   json["is_kept"] = true;
-  json["next"] = part->next;
+  json["next"] = seal.Seal(part->next);
   for (Json line : part->lines) {
     line.erase("prev");
+    // The numbers, as the places, would tell a tenant how much others change.
+    if (!sees_all) line.erase("seq");
     json["lines"].push_back(std::move(line));
   }
   return Reply200(json);
@@ -232,7 +237,9 @@ std::vector<HttpRoute> AccessRoutes(CallRouter* router, const JobRegistry* regis
       {kTenants,
        [=](const auto& request, const auto& identity) { return ListTenants(router, *registry, request, identity); }},
       {kTokens, [=](const auto& request, const auto& identity) { return ListTokens(router, request, identity); }},
-      {kAudit, [=](const auto& request, const auto& identity) { return ListAudit(router, request, identity); }}};
+      {kAudit, [=, seal = std::make_shared<const PlaceSeal>()](const auto& request, const auto& identity) {
+         return ListAudit(router, *seal, request, identity);
+       }}};
   std::vector<HttpRoute> routes;
   for (const auto& [path, tell] : answers) {
     routes.push_back({"GET", path, HttpAccess::kTenant,

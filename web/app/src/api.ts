@@ -120,7 +120,8 @@ export interface Tokens {
 
 export interface AuditLine {
   time: string;
-  seq: number;
+  // For root only.
+  seq?: number;
   // Of a denial a text.
   principal?: string | { kind: string; id: string; tenant: string; role?: string; job?: string; subject?: string; spiffe?: string };
   peer?: string;

@@ -89,7 +89,7 @@ function Lines({ audit, address }: { audit: Audit; address: Address }): JSX.Elem
           <Command>{'farandole job abort NAME --reason "..."'}</Command>
         </Empty>
       )}
-      {audit.lines.length > 0 && <Table label="Audit log" columns={columns} rows={audit.lines} keyOf={(line) => String(line.seq)} />}
+      {audit.lines.length > 0 && <Table label="Audit log" columns={columns} rows={audit.lines} keyOf={(line) => `${line.seq ?? ""} ${line.time} ${line.method} ${line.target}`} />}
       {(!isFirst || audit.next !== "") && (
         <nav class="pager" aria-label="Parts of the audit log">
           <button type="button" disabled={isFirst} onClick={() => setQuery(address, { before: "" })}>

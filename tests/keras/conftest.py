@@ -32,6 +32,8 @@ SETUPS = (Setup(1), Setup(2), Setup(3), Setup(4), Setup(4, hosts=2, transport="t
 # The modules whose checks `make test` runs, on a backend in a setup.
 CHOSEN: Dict[Tuple[str, Setup], Sequence[str]] = {
     **{(backend, Setup(2)): (*BASIC, *MORE) for backend in BACKENDS},
+    # Its steps are compiled again otherwise than JAX's.
+    ("tensorflow", Setup(2)): (*BASIC, *MORE, "keras_checks.joined"),
     **{(backend, Setup(3)): PARTS for backend in ("jax", "torch")},
 }
 # The backends of those tests that `make test` runs on one.

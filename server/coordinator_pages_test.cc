@@ -319,7 +319,7 @@ TEST_F(CoordinatorPagesTest, ALookAtTheQueueCostsAsMuchAsItsAnswerIsLong) {
   Start();
   const std::string few = MakeTenant("few", 1, 3), many = MakeTenant("many", 1, 3);
   const auto workers = Train("runs", 1, many);
-  for (int i = 0; i < 64; ++i) Enqueue(absl::StrCat("waits", i), many);
+  for (int i = 0; i < 128; ++i) Enqueue(absl::StrCat("waits", i), many);
   EXPECT_GT(CountLooks("/api/v1/queue", few), 150) << "256 of 4 KiB";
   EXPECT_LT(CountLooks("/api/v1/queue", many), 100) << "at 4 KiB it would be 256";
 }

@@ -1,6 +1,7 @@
 """Elastic programs of TensorFlow whose workers come and go while the state is given to all."""
 
 import pathlib
+import re
 
 import harness
 import pytest
@@ -141,6 +142,8 @@ def test_a_keras_model_and_its_optimizer_go_to_a_newcomer_and_outlive_a_loss(tmp
     options += ["--stall-check-shutdown-time-seconds", "30"]
     result = harness.run_program(tmp_path, KERAS_STATE, *options, workers=1)
     said = result.stdout + result.stderr
-    assert result.stdout.count("2 ranks from step 2") == 2 and "lost with weight 6.125" in result.stdout, said
+    # It comes while the first one waits, or a step before.
+    begins = re.findall(r"2 ranks from step (\d)", result.stdout)
+    assert begins in (["1", "1"], ["2", "2"]) and "lost with weight 6.125" in result.stdout, said
     assert "1 ranks from step 4" in result.stdout, said
     assert "ended with 1 ranks, weight 10.03125, 6 iterations" in result.stdout, said

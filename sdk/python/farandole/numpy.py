@@ -210,6 +210,13 @@ def reduce_now(
         raise
 
 
+def _is_reduced(code: Optional[int]) -> bool:
+    """False: the call takes the other way. Raises its error."""
+    if code:
+        raise failure(abs(code))
+    return code == 0
+
+
 @described_by(Operations.allreduce)
 def allreduce(
     tensor: Any,
@@ -223,11 +230,8 @@ def allreduce(
     op = choose(op, average)
     if type(tensor) is numpy.ndarray:
         output = numpy.empty_like(tensor)
-        code = reduce_now(tensor, output, name, op, prescale_factor, postscale_factor, process_set)
-        if code == 0:
+        if _is_reduced(reduce_now(tensor, output, name, op, prescale_factor, postscale_factor, process_set)):
             return output
-        if code is not None:
-            raise failure(abs(code))
     return _operations.allreduce(tensor, None, name, op, prescale_factor, postscale_factor, process_set)
 
 
@@ -243,11 +247,8 @@ def allreduce_(
 ) -> numpy.ndarray:
     op = choose(op, average)
     if type(tensor) is numpy.ndarray:
-        code = reduce_now(tensor, tensor, name, op, prescale_factor, postscale_factor, process_set)
-        if code == 0:
+        if _is_reduced(reduce_now(tensor, tensor, name, op, prescale_factor, postscale_factor, process_set)):
             return tensor
-        if code is not None:
-            raise failure(abs(code))
     return _operations.allreduce_(tensor, None, name, op, prescale_factor, postscale_factor, process_set)
 
 

@@ -69,6 +69,13 @@ def a_type_that_cannot_travel_is_named() -> None:
 
 
 @check
+def a_tensor_of_too_many_dimensions_is_refused() -> None:
+    """Also one of few elements, which is no op in eager code."""
+    given = tf.reshape(tf.constant(1.0), [1] * 33)
+    expect_error(tf.errors.InvalidArgumentError, lambda: hvd.allreduce(given), "33 dimensions", "at most 32")
+
+
+@check
 def errors_outside_of_functions_are_those_of_the_other_modules_too() -> None:
     wrong = tf.zeros([hvd.rank() + 1])
     calls = [lambda: hvd.broadcast(tf.zeros([2]), hvd.size()), lambda: hvd.allreduce(wrong, prescale_factor=math.nan)]

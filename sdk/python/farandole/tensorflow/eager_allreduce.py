@@ -42,16 +42,16 @@ def allreduce_now(
     if tensor._datatype_enum() in _COPIED_TYPES and not has_gpus() and pywrap_tfe.TFE_Py_TapeSetIsEmpty():
         elements = tensor._numpy_internal()
         if elements.nbytes <= _MOST_COPIED:
-            return _reduce_copy(numpy.array(elements), name, op, prescale, postscale, process_set)
+            array = numpy.array(elements)
+            code = reduce_now(array, array, name, op, prescale, postscale, process_set)
+            # None: it has too many dimensions, which the op says.
+            if code is not None:
+                return _tensor_of(array, code)
     tell_of_copies(tensor)
     return _execute(tensor, name, op, prescale, postscale, process_set)
 
 
-def _reduce_copy(
-    array: numpy.ndarray, name: Optional[str], op: int, prescale: float, postscale: float, process_set: ProcessSet
-) -> tf.Tensor:
-    code = reduce_now(array, array, name, op, prescale, postscale, process_set)
-    assert code is not None, "the library reads all arrays of these types"
+def _tensor_of(array: numpy.ndarray, code: int) -> tf.Tensor:
     if code != 0:
         raise_failure(abs(code), is_refused=code < 0)
     # No device is the host, and spares TensorFlow looking it up, which takes longer than all else.

@@ -161,6 +161,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rounds", type=int, default=1, help="play the fault matrix so many times")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker of tests that tools/test runs when no other runs."""
+    config.addinivalue_line("markers", "alone: looks at times of milliseconds, which any neighbour spoils")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A round is a parameter of each fault, a seed one of the chaos."""
     for name, default in (("chaos_seed", "1-10"), ("cut_seed", "")):

@@ -79,6 +79,7 @@ def heap_of(page: Page) -> int:
     return int(session.send("Runtime.getHeapUsage")["usedSize"])
 
 
+@pytest.mark.alone
 def test_ten_thousand_ranks_stay_smooth_and_small(
     crowd: subprocess.Popen, browser: Browser, pytestconfig: pytest.Config
 ) -> None:

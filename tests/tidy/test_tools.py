@@ -1,9 +1,11 @@
-"""The runner of the tests keeps its disk cache within a bound, and lives through a report that was cut off."""
+"""The runner of the tests keeps its disk cache within a bound, lives through a report that was cut off, and has some parts
+step back for others."""
 
 import importlib.machinery
 import importlib.util
 import os
 import pathlib
+import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -101,6 +103,43 @@ def test_a_report_that_was_cut_off_fails_its_part(
     assert result.count.passed == 0
     assert len(result.count.failures) == 1
     assert result.count.failures[0].startswith("its report cannot be read: ")
+
+
+def test_a_part_that_steps_back_runs_in_the_group_of_the_compilers(
+    runner: ModuleType, capfd: pytest.CaptureFixture
+) -> None:
+    with subprocess.Popen(["sleep", "60"]) as compiler:
+        with runner.group_that_steps_back(str(compiler.pid)) as words:
+            part = runner.Part("one", "", "", 20, lambda _: ["cat", "/proc/self/cgroup"], runner.count_pytest)
+            runner.run_part(part, is_shown=True, before=words)
+            groups = pathlib.Path(f"/proc/{compiler.pid}/cgroup").read_text(encoding="ascii")
+        after = pathlib.Path(f"/proc/{compiler.pid}/cgroup").read_text(encoding="ascii")
+        compiler.kill()
+
+    assert groups in capfd.readouterr().out
+    assert "farandole-test" not in after
+    if not words:
+        pytest.skip("there are no groups that this user may make")
+    assert f"farandole-test-{os.getpid()}" in groups
+
+
+def test_a_lane_that_has_done_its_own_parts_takes_spare_ones(runner: ModuleType, tmp_path: pathlib.Path) -> None:
+    def part(name: str, lane: str, script: str) -> tuple:
+        command = ["sh", "-c", f"cd {tmp_path}; {script}; echo {name} >> ran"]
+        return runner.Part(name, "", lane, 60, lambda _: command, runner.count_pytest)
+
+    parts = [
+        part("long", "jobs", "until grep -q second ran; do :; done"),
+        part("first", runner.SPARE, ":"),
+        part("second", runner.SPARE, ":"),
+        part("short", runner.BACKGROUND, "touch ran"),
+    ]
+
+    results = runner.run_lanes(parts, [])
+
+    assert [result.part for result in results] == parts
+    assert (tmp_path / "ran").read_text(encoding="ascii").split() == ["short", "first", "second", "long"]
+    assert [result.part.name for result in runner.run_lanes(parts[1:3], [])] == ["first", "second"]
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("[a-z]*")), ids=lambda path: path.name)

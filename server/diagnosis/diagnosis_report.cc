@@ -43,10 +43,8 @@ int32_t ShowGpu(std::optional<uint16_t> share) { return share.has_value() ? *sha
 
 }  // namespace
 
-v1::Diagnosis ReportDiagnosis(const Measurements& measurements, const EpochFacts& around, absl::Time now,
-                              absl::Duration wall_ahead) {
-  Judge judge(measurements, around);
-  const Diagnosis diagnosis = judge.Decide(now);
+v1::Diagnosis ReportDiagnosis(const Diagnosis& diagnosis, const Measurements& measurements, const EpochFacts& around,
+                              absl::Time now, absl::Duration wall_ahead) {
   v1::Diagnosis shown;
   *shown.mutable_now() = ShowShares(diagnosis.shares);
   shown.set_least_own_seconds_a_step(diagnosis.least_own_a_step);

@@ -12,9 +12,9 @@
 
 namespace farandole {
 
-// The report for people on an epoch, as of `now`. `wall_ahead`: of `now`, as Job::Step has it.
-v1::Diagnosis ReportDiagnosis(const Measurements& measurements, const EpochFacts& around, absl::Time now,
-                              absl::Duration wall_ahead);
+// The report for people on a judgement of an epoch, as of `now`. `wall_ahead`: of `now`, as Job::Step has it.
+v1::Diagnosis ReportDiagnosis(const Diagnosis& diagnosis, const Measurements& measurements, const EpochFacts& around,
+                              absl::Time now, absl::Duration wall_ahead);
 // Only its sums since the epoch began.
 void ReportTotals(const Measurements& measurements, const EpochFacts& around, absl::Duration wall_ahead,
                   v1::Diagnosis* shown);

@@ -23,8 +23,6 @@ constexpr double kCertain = 6;
 constexpr double kMostlyPauses = 0.5;
 // All ranks wait for so long before they are said to stand still: longer than steps usually take.
 constexpr double kStandstill = 2.0;
-// A beat comes each half second: one that is so old says that the process stands still.
-constexpr double kSilent = 0.9;
 constexpr double kLeastPause = 1.0;
 // NVIDIA's resiliency extension flags what is below three quarters of its own best.
 constexpr double kOfBest = 0.75;
@@ -32,7 +30,6 @@ constexpr double kOfBest = 0.75;
 constexpr double kLeastOwnPart = 0.5;
 // Of what the others lose, in the section that explains it.
 constexpr double kExplains = 0.5;
-constexpr double kBusy = 0.5;
 
 // A rank's gap in a bucket.
 struct GapOver {
@@ -243,9 +240,10 @@ void Judge::BlameAbsent(const std::vector<uint32_t>& absent, Diagnosis* diagnosi
     blocker.since = now_ - absl::Seconds(waiting);
     const size_t others = rows_.size() - absent.size();
     const double busy = BusySince(row, waiting);
-    blocker.sentence = absl::StrCat(
-        around_.name_rank(row.rank), " keeps ", others == 1 ? "the other rank" : absl::StrCat(others, " ranks"),
-        " waiting, now for ", ShowSeconds(waiting), "; ", Activity(row, busy), ": late, ", Excuse(row, busy, false));
+    blocker.sentence = absl::StrCat(around_.name_rank(row.rank), " keeps ",
+                                    others == 1 ? "the other rank" : absl::StrCat(others, " ranks"),
+                                    " waiting, now for ", ShowSeconds(waiting), "; ", Activity(row, busy), ": late");
+    AddExcuse(row, busy, false, &blocker);
     diagnosis->blockers.push_back(std::move(blocker));
   }
 }
@@ -336,8 +334,8 @@ Blocker Judge::BlockerOf(const Suspect& suspect, const SectionMedians& sections)
                    " steps; ", rows_.size() == 2 ? "the other waited " : "the others waited ",
                    absl::StrFormat("%.1f s a minute for it", blocker.lost_seconds_a_minute), "; its own time is ",
                    absl::StrFormat("%.1f x the %s", blocker.own_ratio, rows_.size() == 2 ? "other's" : "median"), ", ",
-                   Activity(row, busy), ": ", CauseName(blocker.cause),
-                   blocker.cause == Cause::kLate ? absl::StrCat(", ", Excuse(row, busy, suspect.is_steady)) : "");
+                   Activity(row, busy), ": ", CauseName(blocker.cause));
+  if (blocker.cause == Cause::kLate) AddExcuse(row, busy, suspect.is_steady, &blocker);
   const double least = steps_ > 0 ? kExplains * row.gap * seconds_ / static_cast<double>(steps_) : 0;
   const auto excess = least > 0 ? sections.GreatestExcess(row.rank, least) : std::nullopt;
   if (!excess.has_value()) return blocker;
@@ -417,13 +415,10 @@ std::string Judge::Activity(const Row& row, double busy) const {
                       Percent(busy), ")");
 }
 
-std::string Judge::Excuse(const Row& row, double busy, bool is_steady) const {
+void Judge::AddExcuse(const Row& row, double busy, bool is_steady, Blocker* blocker) const {
   const double silent = std::max(row.span.silent, measured_.present(row.rank).silent);
-  if (silent >= kSilent && !is_steady)
-    return absl::StrCat("its process stood still for up to ", ShowSeconds(silent), " (stopped, or without a CPU)");
-  if (busy < kBusy) return is_steady ? "as for its input" : "as for input, a lock, or a device";
-  return row.rank == 0 ? "as for a validation, a checkpoint, or garbage collection"
-                       : "as for garbage collection, or work that others do not have";
+  blocker->excuse = ExcuseOf(silent, busy, is_steady);
+  absl::StrAppend(&blocker->sentence, ", ", ExcuseText(blocker->excuse, ShowSeconds(silent), row.rank));
 }
 
 // All have become slower than they were in the best ten seconds.

@@ -10,6 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
+#include "server/diagnosis/excuse.h"
 #include "server/diagnosis/measurements.h"
 #include "server/diagnosis/section_medians.h"
 
@@ -35,6 +36,7 @@ const char* CauseName(Cause cause);
 
 struct Blocker {
   Cause cause = Cause::kLate;
+  Excuse excuse = Excuse::kNone;
   // The rank or the host that is to blame; where neither is set, all are.
   std::optional<uint32_t> rank;
   std::optional<uint32_t> host;
@@ -193,7 +195,8 @@ class Judge {
   double Busy(const Row& row) const;
   double BusySince(const Row& row, double seconds) const;
   std::string Activity(const Row& row, double busy) const;
-  std::string Excuse(const Row& row, double busy, bool is_steady) const;
+  // Gives a late rank's blocker its excuse, and ends its sentence with it.
+  void AddExcuse(const Row& row, double busy, bool is_steady, Blocker* blocker) const;
 
   const Measurements& measured_;
   const EpochFacts& around_;

@@ -1,6 +1,7 @@
 #include "server/job/epoch_diagnosis.h"
 
 #include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/text/rank_text.h"
@@ -13,9 +14,6 @@ namespace {
 
 // A judgement of 10,240 ranks takes some milliseconds.
 constexpr absl::Duration kBetweenJudgements = absl::Seconds(2);
-// Cheaper blockers, and more sentences than that, would bury the history's decisions.
-constexpr double kDearPercent = 10;
-constexpr size_t kMostTold = 32;
 
 std::string HostName(const v1::Member& member) {
   return Plain(member.hostname().empty() ? member.host_id() : member.hostname(), 64);
@@ -89,11 +87,10 @@ std::vector<std::string> EpochDiagnosis::Take(const v1::Heartbeat& heartbeat, ab
   std::vector<std::string> news;
   if (now < judged_ + kBetweenJudgements) return news;
   judged_ = now;
-  latest_ = ReportDiagnosis(*measurements_, around_, now, absl::ZeroDuration());
-  for (const v1::Blocker& blocker : latest_.blockers()) {
-    if (blocker.percent() < kDearPercent || told_.size() >= kMostTold) continue;
-    const int64_t whom = blocker.has_rank() ? blocker.rank() : -1;
-    if (told_.insert({absl::StrCat(blocker.cause(), blocker.host()), whom}).second) news.push_back(blocker.sentence());
+  const Diagnosis diagnosis = Judge(*measurements_, around_).Decide(now);
+  latest_ = ReportDiagnosis(diagnosis, *measurements_, around_, now, absl::ZeroDuration());
+  for (const Blocker& blocker : diagnosis.blockers) {
+    if (told_.IsNews(blocker)) news.push_back(blocker.sentence);
   }
   return news;
 }

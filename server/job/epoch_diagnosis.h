@@ -3,9 +3,7 @@
 
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -16,6 +14,7 @@
 #include "server/diagnosis/measurements.h"
 #include "server/diagnosis/memory_budget.h"
 #include "server/diagnosis/roll_up_history.h"
+#include "server/diagnosis/told_blockers.h"
 #include "server/job/members/roster.h"
 #include "server/job/names/negotiation.h"
 
@@ -60,8 +59,7 @@ class EpochDiagnosis {
   std::unique_ptr<Measurements> measurements_;
   absl::Time judged_ = absl::InfinitePast();
   v1::Diagnosis latest_;
-  // Causes and ranks whose sentences the history has.
-  std::set<std::pair<std::string, int64_t>> told_;
+  ToldBlockers told_;
 };
 
 }  // namespace farandole

@@ -304,12 +304,12 @@ class Coordinator::Parts {
   }
 
   absl::Status OpenPort(const GrpcServerOptions& grpc_options) {
-    absl::StatusOr<std::unique_ptr<GrpcServer>> server =
-        GrpcServer::Open(grpc_options, &tenants_, &metrics_, audit_.get());
+    auto server = GrpcServer::Open(grpc_options, &tenants_, &metrics_, audit_.get());
     if (!server.ok()) return server.status();
     server_ = *std::move(server);
     router_ = std::make_unique<CallRouter>(&tenants_, server_->listener(), loops_.get(), &output_router_, &metrics_,
-                                           audit_.get(), options_.stream_queue_limit);
+                                           audit_.get(), options_.stream_queue_limit, grpc_options.buffer_bytes,
+                                           server_->begun_messages());
     router_->SetBytes(&bytes_);
     router_->SetQueue(queue_.get());
     if (absl::Status status = queue_->Load(); !status.ok()) return status;

@@ -2,6 +2,7 @@
 #define FARANDOLE_SERVER_COORDINATOR_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,6 +55,8 @@ struct CoordinatorOptions {
   absl::Duration http_timeout = absl::Seconds(10);
   // How long a connection to the port of gRPC may take until a call with a known token is made on it.
   absl::Duration token_deadline = absl::Seconds(10);
+  // Memory for what gRPC holds of all connections; 0: a part of this process's.
+  uint64_t grpc_bytes = 0;
   // Messages that may wait for a worker that does not read its stream.
   size_t stream_queue_limit = 10000;
   // The most bytes that are held in memory on behalf of tenants.

@@ -21,6 +21,7 @@ namespace farandole {
 namespace {
 
 constexpr char kJoin[] = "/farandole.v1.WorkerService/Join";
+constexpr char kAttach[] = "/farandole.v1.WorkerService/Attach";
 constexpr char kReflect[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
 constexpr char kHealth[] = "/grpc.health.v1.Health/";
 constexpr char kListJobs[] = "/farandole.v1.MonitorService/ListJobs";
@@ -46,8 +47,9 @@ class HostileClientsTest : public CoordinatorFixture {
   }
 
   // Begins as many calls as one address may, whose messages never come. Keeps their connections.
-  std::vector<std::unique_ptr<RawClient>> BeginEverywhere(const std::string& method, const std::string& token) const {
-    auto clients = Connect(kConnections);
+  std::vector<std::unique_ptr<RawClient>> BeginEverywhere(const std::string& method, const std::string& token,
+                                                          size_t connections = kConnections) const {
+    auto clients = Connect(connections);
     for (const auto& client : clients) {
       client->Greet();
       for (size_t i = 0; i < kCalls; ++i) client->Begin(method, token, 1);
@@ -97,14 +99,69 @@ TEST_F(HostileClientsTest, CallsOfHealthWithoutAMessageCostABoundedMemory) {
   }
 }
 
-TEST_F(HostileClientsTest, CallsOfATokenWithoutAMessageCostABoundedMemoryAndNobodyElsesTime) {
+TEST_F(HostileClientsTest, CallsOfATokenWithoutAMessageCostABoundedMemory) {
   Start();
-  const auto worker = Train("train", 1);
   const std::string noisy = MakeTenant("noisy");
   const double before = ResidentMebibytes();
   const auto held = BeginEverywhere(kListJobs, noisy);
   EXPECT_LT(ResidentMebibytes() - before, 96);
+}
+
+// More than there are places. Fewer than above, so that their headers are read when others are served.
+TEST_F(HostileClientsTest, CallsOfATokenWithoutAMessageTakeNobodyElsesPlace) {
+  Start();
+  const auto worker = Train("train", 1);
+  const std::string noisy = MakeTenant("noisy");
+  const auto held = BeginEverywhere(kListJobs, noisy, 32);
   ExpectServedWithin(absl::Seconds(10));
+  AgreeOn("grad/0", worker);
+  Leave(worker);
+}
+
+// Four times as much as gRPC may hold.
+TEST_F(HostileClientsTest, StreamsWithBegunMessagesCostABoundedMemoryAndNobodyElsesStream) {
+  options_.grpc_bytes = 128 << 20;
+  Start();
+  const auto worker = Train("train", 1);
+  const std::string noisy = MakeTenant("noisy");
+  constexpr uint32_t kWorkers = 34;
+  std::vector<std::unique_ptr<TestWorker>> noise;
+  const auto clients = Connect(kWorkers);
+  for (uint32_t i = 0; i < kWorkers; ++i) {
+    noise.push_back(Worker("noise", i, noisy));
+    ASSERT_TRUE(noise.back()->Join(kWorkers).ok());
+    clients[i]->Greet();
+    clients[i]->OpenStream(kAttach, noisy, noise.back()->HelloFor(0).SerializeAsString());
+    clients[i]->Pump(kQuiet / 10);
+    EXPECT_EQ(clients[i]->calls(), 1u) << "stream " << i;
+  }
+  const double before = ResidentMebibytes();
+  for (const auto& client : clients) {
+    client->BeginMessage(kBigMessage);
+    client->Pump(kQuiet / 10);
+    EXPECT_LT(ResidentMebibytes() - before, 192) << "all together send 510 MiB";
+  }
+  clients.back()->Pump(absl::Seconds(2));
+  size_t ended = 0;
+  for (const auto& client : clients) ended += client->IsClosedWithin(absl::Milliseconds(1)) ? 1 : 0;
+  EXPECT_GE(ended, kWorkers - 5) << "each has sent 15 MiB, and 64 may be held";
+  AgreeOn("grad/0", worker);
+  Leave(worker);
+}
+
+TEST_F(HostileClientsTest, AMessageThatIsLongerThanAnyMayBeIsNotTakenIn) {
+  options_.grpc_bytes = 128 << 20;
+  Start();
+  const auto worker = Train("train", 1);
+  const std::string noisy = MakeTenant("noisy");
+  const double before = ResidentMebibytes();
+  RawClient client(coordinator_->address());
+  client.Greet();
+  client.Begin(kListJobs, noisy, size_t{1} << 30);
+  client.Pump(absl::Seconds(2));
+  EXPECT_FALSE(client.is_open());
+  EXPECT_LT(client.sent_bytes() >> 20, 512u) << "MiB";
+  EXPECT_LT(ResidentMebibytes() - before, 192);
   AgreeOn("grad/0", worker);
   Leave(worker);
 }
@@ -116,6 +173,25 @@ TEST_F(HostileClientsTest, HeadersWithoutAnEndCostABoundedMemory) {
   for (int i = 0; i < 3; ++i) {
     RawClient client(coordinator_->address());
     client.Greet();
+    const size_t sent = client.SendEndlessHeaders(kJoin, size_t{2} << 30);
+    EXPECT_LT(sent >> 20, 512u) << "MiB; the connection is ended";
+    EXPECT_LT(ResidentMebibytes() - before, 512) << "MiB";
+  }
+  ExpectServedWithin(absl::Seconds(10));
+}
+
+TEST_F(HostileClientsTest, HeadersWithoutAnEndOfATokenCostABoundedMemory) {
+  options_.grpc_bytes = 128 << 20;
+  Start();
+  const std::string noisy = MakeTenant("noisy");
+  const double before = ResidentMebibytes();
+  for (const bool is_whole : {true, false}) {
+    RawClient client(coordinator_->address());
+    client.Greet();
+    if (is_whole) client.Call(kListJobs, noisy, "");
+    if (!is_whole) client.Begin(kListJobs, noisy, 1);
+    client.Pump(kQuiet);
+    ASSERT_TRUE(client.is_open());
     const size_t sent = client.SendEndlessHeaders(kJoin, size_t{2} << 30);
     EXPECT_LT(sent >> 20, 512u) << "MiB; the connection is ended";
     EXPECT_LT(ResidentMebibytes() - before, 512) << "MiB";

@@ -51,6 +51,7 @@ AttachStream* AttachStream::Start(CallRouter* router, grpc::CallbackServerContex
     stream->Close(access.status());
     return stream.get();
   }
+  stream->reported_ = router->Report(stream->peer_, stream->access_);
   stream->CancelAfter(kHelloDeadline, &stream->hello_alarm_, /*only_unopened=*/true);
   const absl::Status status = router->AwaitPlace(
       stream->access_, {stream, [weak = std::weak_ptr<AttachStream>(stream)](ReadingPlaces::Place place) {
@@ -121,6 +122,7 @@ void AttachStream::OnReadDone(bool ok) {
   // The hello has come, however long it waits.
   if (key_.job.empty()) hello_alarm_.Cancel();
   const auto wire_bytes = static_cast<int64_t>(bytes_.Valid() ? bytes_.Length() : 0);
+  reported_.OnMessage(wire_bytes);
   if (wire_bytes > kLargeCallBytes) return AwaitReader(wire_bytes);
   const absl::StatusOr<int64_t> weight = Weigh();
   if (!weight.ok()) return Refuse(weight.status(), wire_bytes);
@@ -478,6 +480,7 @@ void AttachStream::OnDone() {
   }
   hello_alarm_.Cancel();
   close_alarm_.Cancel();
+  reported_.End();
   if (id != 0) {
     router_->metrics().CountStreamEnded();
     router_->output_router().streams().Remove(id);

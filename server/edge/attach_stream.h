@@ -157,6 +157,8 @@ class AttachStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byte
   std::atomic<bool> awaits_place_{true};
   // Until the hello has come.
   ReadingPlaces::Place hello_place_;
+  // Until gRPC is done with the stream.
+  BegunMessages::Call reported_;
   grpc::Alarm close_alarm_;
   // Ends the present pause; shared with the account, which wakes it.
   std::shared_ptr<grpc::Alarm> resume_alarm_;

@@ -73,6 +73,7 @@ void CallRouter::Await(UnaryCall* call, const google::protobuf::MethodDescriptor
     return call->Refuse(access.status());
   }
   listener_->OnToken(call->context().peer(), *access);
+  call->Report(Report(call->context().peer(), *access));
   const std::weak_ptr<UnaryCall> weak = call->weak_from_this();
   const absl::Status status = AwaitPlace(*access, {weak, [weak](ReadingPlaces::Place place) {
                                                      if (const std::shared_ptr<UnaryCall> one = weak.lock())
@@ -84,6 +85,10 @@ void CallRouter::Await(UnaryCall* call, const google::protobuf::MethodDescriptor
 absl::Status CallRouter::AwaitPlace(const Access& access, ReadingPlaces::Waiter waiter) {
   // A token's, or those of a run's workers.
   return reading_places_.Enter({access.Owner(), absl::StrCat(access.token_id, "/", access.job)}, std::move(waiter));
+}
+
+BegunMessages::Call CallRouter::Report(const std::string& peer, const Access& access) {
+  return begun_messages_ == nullptr ? BegunMessages::Call() : begun_messages_->Begin(peer, access.Owner());
 }
 
 void CallRouter::Read(UnaryCall* call, const google::protobuf::MethodDescriptor& method, grpc::ByteBuffer bytes,

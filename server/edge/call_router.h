@@ -25,6 +25,7 @@
 #include "server/edge/answers/status.h"
 #include "server/edge/answers/unary_call.h"
 #include "server/edge/client_listener.h"
+#include "server/edge/messages/begun_messages.h"
 #include "server/edge/messages/large_reader.h"
 #include "server/edge/messages/reading_places.h"
 #include "server/edge/output_router.h"
@@ -47,15 +48,16 @@ class CallRouter {
  public:
   CallRouter(const Tenants* tenants, ClientListener* listener, JobLoops* loops, OutputRouter* output_router,
              Metrics* metrics, AuditLog* audit, size_t stream_queue_limit = kStreamQueueLimit,
-             ReadingPlaces::Limits reading = ReadingPlaces::LimitsFor(MemoryOfProcess(), BufferBytesOfProcess()))
+             uint64_t grpc_bytes = BufferBytesOfProcess(), BegunMessages* begun_messages = nullptr)
       : tenants_(tenants),
         listener_(listener),
         loops_(loops),
         output_router_(output_router),
         metrics_(metrics),
         audit_(audit),
+        begun_messages_(begun_messages),
         changes_(audit, tenants),
-        reading_places_(reading),
+        reading_places_(ReadingPlaces::LimitsFor(MemoryOfProcess(), grpc_bytes)),
         stream_queue_limit_(stream_queue_limit) {}
 
   // The owner of the call's token, or of its connection's certificate.
@@ -90,6 +92,8 @@ class CallRouter {
              std::function<void()> go_on);
   // As ReadingPlaces::Enter, for a caller's call or the first message of its stream.
   absl::Status AwaitPlace(const Access& access, ReadingPlaces::Waiter waiter);
+  // As BegunMessages::Begin, for a call of this caller.
+  BegunMessages::Call Report(const std::string& peer, const Access& access);
   LargeReader& large_reader() { return large_reader_; }
   // The caller, as it has turns and pays for large messages of this kind.
   LargeReader::Sender SenderOf(const Access& access, LargeReader::Kind kind);
@@ -163,6 +167,8 @@ class CallRouter {
   OutputRouter* const output_router_;
   Metrics* const metrics_;
   AuditLog* const audit_;
+  // Where calls report what they read; null: nowhere.
+  BegunMessages* const begun_messages_;
   ChangeAudit changes_;
   ReadingPlaces reading_places_;
   LargeReader large_reader_;

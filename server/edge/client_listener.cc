@@ -120,8 +120,8 @@ ClientListenerOptions OptionsForThisProcess() { return OptionsFor(MostDescriptor
 
 absl::StatusOr<std::unique_ptr<ClientListener>> ClientListener::Open(const ListenAddress& address,
                                                                      const ClientListenerOptions& options,
-                                                                     Metrics* metrics) {
-  std::unique_ptr<ClientListener> listener(new ClientListener(options, metrics));
+                                                                     Metrics* metrics, BegunMessages* begun_messages) {
+  std::unique_ptr<ClientListener> listener(new ClientListener(options, metrics, begun_messages));
   listener->poll_ = epoll_create1(EPOLL_CLOEXEC);
   listener->wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (listener->poll_ < 0 || listener->wake_ < 0)
@@ -386,22 +386,21 @@ void ClientListener::AdmitWaiting(absl::Time now) {
 }
 
 bool ClientListener::Admit(const Waiting& connection, const std::string& address, absl::Time now) {
-  int second = fcntl(connection.descriptor, F_DUPFD_CLOEXEC, 0);
-  if (second >= options_.descriptor_limit) {
-    close(second);
-    second = -1;
+  const int second = fcntl(connection.descriptor, F_DUPFD_CLOEXEC, 0);
+  const bool has_place = second >= 0 && second < options_.descriptor_limit;
+  if (!has_place || !begun_messages_->Add(connection.peer, connection.descriptor)) {
+    metrics_->CountRefusedConnection();
+    if (second >= 0) close(second);
+    close(connection.descriptor);
+    const auto found = addresses_.find(address);
+    if (found->second.strangers == 0 && found->second.waiting.empty()) addresses_.erase(found);
+    return false;
   }
   ++addresses_[address].strangers;
   strangers_.push_back({second, connection.peer, address, now});
   by_peer_[connection.peer] = std::prev(strangers_.end());
-  if (second >= 0) {
-    Watch(second, EPOLLRDHUP);
-    return true;
-  }
-  metrics_->CountRefusedConnection();
-  close(connection.descriptor);
-  Forget(std::prev(strangers_.end()), /*end=*/false);
-  return false;
+  Watch(second, EPOLLRDHUP);
+  return true;
 }
 
 void ClientListener::Forget(Strangers::iterator stranger, bool end) {

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/edge/listen_address.h"
+#include "server/edge/messages/begun_messages.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/tenants.h"
 
@@ -66,10 +67,12 @@ int HttpConnectionsForThisProcess();
 // deadline, and then looks at all of them at once, under one lock.
 class ClientListener {
  public:
-  // Listens at all addresses that the host stands for; 0.0.0.0 and [::] stand for those of both families.
+  // Listens at all addresses that the host stands for; 0.0.0.0 and [::] stand for those of both families. Tells
+  // `begun_messages`, which outlives it, of the connections that gRPC gets.
   // UNAVAILABLE: an address cannot be listened on (the system's words).
   static absl::StatusOr<std::unique_ptr<ClientListener>> Open(const ListenAddress& address,
-                                                              const ClientListenerOptions& options, Metrics* metrics);
+                                                              const ClientListenerOptions& options, Metrics* metrics,
+                                                              BegunMessages* begun_messages);
   // Stops.
   ~ClientListener();
 
@@ -111,7 +114,8 @@ class ClientListener {
   };
   using Strangers = std::list<Stranger>;
 
-  ClientListener(const ClientListenerOptions& options, Metrics* metrics) : options_(options), metrics_(metrics) {}
+  ClientListener(const ClientListenerOptions& options, Metrics* metrics, BegunMessages* begun_messages)
+      : options_(options), metrics_(metrics), begun_messages_(begun_messages) {}
 
   absl::Status Listen(const ListenAddress& address);
   void Watch(int descriptor, uint32_t events);
@@ -130,7 +134,7 @@ class ClientListener {
   bool HasPlace(const Address& address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Makes place for one more stranger of the address by the end of the oldest, where that is old enough.
   bool MakePlace(const std::string& name, const Address& address, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // False: no descriptor was free, and the connection is closed.
+  // False: no descriptor was free, or gRPC has another connection of this name, and the connection is closed.
   bool Admit(const Waiting& connection, const std::string& address, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has those served that have a place now.
@@ -144,6 +148,7 @@ class ClientListener {
 
   const ClientListenerOptions options_;
   Metrics* const metrics_;
+  BegunMessages* const begun_messages_;
   int port_ = 0;
   std::vector<int> listeners_;
   int poll_ = -1;

@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kPlaces = 4;
 constexpr size_t kBytes = 32 << 10;
+constexpr int64_t kMostBegun = 1 << 20;
 constexpr absl::Duration kLimit = absl::Seconds(30);
 
 class Connection {
@@ -65,7 +66,8 @@ class ClientListenerTest : public ::testing::Test {
     options.counted_from = 0;
     options.most_counted = kPlaces;
     options.most_bytes_of_strangers = kBytes;
-    listener_ = *ClientListener::Open(*ParseListenAddress("127.0.0.1:0", "--listen"), options, &metrics_);
+    listener_ =
+        *ClientListener::Open(*ParseListenAddress("127.0.0.1:0", "--listen"), options, &metrics_, &begun_messages_);
     listener_->Start([this](int descriptor) {
       {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -101,6 +103,7 @@ class ClientListenerTest : public ::testing::Test {
   }
 
   Metrics metrics_{"test", absl::Now()};
+  BegunMessages begun_messages_{kMostBegun, [](const std::string&, int64_t) {}};
   std::atomic<bool> reads_{false};
   std::unique_ptr<ClientListener> listener_;
   std::mutex mutex_;

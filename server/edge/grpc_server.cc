@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/steady_time.h"
 #include "farandole/v1/access.grpc.pb.h"
 #include "farandole/v1/admin.grpc.pb.h"
 #include "farandole/v1/monitor.grpc.pb.h"
@@ -18,8 +19,8 @@
 #include "server/edge/denials/denial_interceptor.h"
 #include "server/edge/libraries/library_log.h"
 #include "server/edge/messages/reading_places.h"
-#include "server/edge/process_memory.h"
 #include "server/edge/token_check.h"
+#include "spdlog/spdlog.h"
 
 namespace farandole {
 namespace {
@@ -40,6 +41,18 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 // Workers may ping as often as this, also while they have no call.
 constexpr int kMinPingIntervalMs = 1'000;
 constexpr unsigned kCertificateIntervalSeconds = 1;
+// The part of gRPC's memory for messages that have begun, and have not ended, which is as much as ReadingPlaces lets
+// calls have; and no less than two of them.
+constexpr uint64_t kBegunPart = 2;
+constexpr uint64_t kLeastBegunBytes = 2 * kMaxMessageBytes;
+// Of the log, for an owner, in TenantLines::kWindow.
+constexpr size_t kMostLines = 2;
+
+int64_t BegunBytes(uint64_t buffer_bytes) {
+  return static_cast<int64_t>(std::max(buffer_bytes / kBegunPart, kLeastBegunBytes));
+}
+
+void Warn(const std::string& owner, const std::string& sentence) { spdlog::warn("{}: {}", owner, sentence); }
 
 // Global switches of the gRPC library.
 void PrepareLibrary() {
@@ -69,9 +82,9 @@ std::shared_ptr<grpc::ServerCredentials> Credentials(const GrpcServerOptions& op
   return grpc::SslServerCredentials(tls);
 }
 
-void SetBounds(grpc::ServerBuilder* builder) {
+void SetBounds(uint64_t buffer_bytes, grpc::ServerBuilder* builder) {
   grpc::ResourceQuota quota("farandole");
-  quota.Resize(static_cast<size_t>(BufferBytesOfProcess()));
+  quota.Resize(static_cast<size_t>(buffer_bytes));
   builder->SetResourceQuota(quota);
   builder->SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   builder->SetMaxSendMessageSize(static_cast<int>(kMaxMessageBytes));
@@ -103,14 +116,27 @@ GrpcServer::GrpcServer(const GrpcServerOptions& options, const Tenants* tenants,
       tenants_(tenants),
       metrics_(metrics),
       audit_(audit),
+      lines_(kMostLines, "connections", &Warn),
+      begun_messages_(BegunBytes(options.buffer_bytes),
+                      [this](const std::string& owner, int64_t bytes) { OnTooMuchBegun(owner, bytes); }),
       health_({v1::WorkerService::service_full_name(), v1::MonitorService::service_full_name(),
-               v1::AdminService::service_full_name(), v1::AccessService::service_full_name()}) {}
+               v1::AdminService::service_full_name(), v1::AccessService::service_full_name()},
+              &begun_messages_) {}
+
+void GrpcServer::OnTooMuchBegun(const std::string& owner, int64_t bytes) {
+  metrics_->CountRefusedConnection();
+  lines_.Tell(SteadyNow());
+  if (!lines_.Admit(owner, SteadyNow())) return;
+  Warn(owner, absl::StrCat("a connection was ended that had sent ", bytes,
+                           " bytes of messages that have not ended; of all connections ",
+                           BegunBytes(options_.buffer_bytes), " are the most"));
+}
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Open(const GrpcServerOptions& options, const Tenants* tenants,
                                                              Metrics* metrics, AuditLog* audit) {
   std::unique_ptr<GrpcServer> server(new GrpcServer(options, tenants, metrics, audit));
   absl::StatusOr<std::unique_ptr<ClientListener>> listener =
-      ClientListener::Open(options.listen, options.clients, metrics);
+      ClientListener::Open(options.listen, options.clients, metrics, &server->begun_messages_);
   if (!listener.ok()) return listener.status();
   server->listener_ = *std::move(listener);
   return server;
@@ -123,7 +149,7 @@ absl::Status GrpcServer::Start(const std::vector<grpc::Service*>& services) {
   credentials->SetAuthMetadataProcessor(std::make_shared<TokenCheck>(tenants_, metrics_, audit_));
   using ConnectionType = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(ConnectionType::FROM_FD, credentials);
-  SetBounds(&builder);
+  SetBounds(options_.buffer_bytes, &builder);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(std::make_unique<DenialInterceptors>(tenants_, audit_));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));

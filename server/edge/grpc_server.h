@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_SERVER_EDGE_GRPC_SERVER_H_
 #define FARANDOLE_SERVER_EDGE_GRPC_SERVER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,9 +10,12 @@
 #include "absl/time/time.h"
 #include "grpcpp/grpcpp.h"
 #include "server/audit/audit_log.h"
+#include "server/bytes/tenant_lines.h"
 #include "server/edge/client_listener.h"
 #include "server/edge/health/health_service.h"
 #include "server/edge/listen_address.h"
+#include "server/edge/messages/begun_messages.h"
+#include "server/edge/process_memory.h"
 #include "server/metrics/metrics.h"
 #include "server/registry/tenants.h"
 
@@ -29,6 +33,8 @@ struct GrpcServerOptions {
   // client is asked for one. A client may always come without.
   std::string client_authorities_file;
   ClientListenerOptions clients;
+  // Memory for what gRPC holds of all connections.
+  uint64_t buffer_bytes = BufferBytesOfProcess();
 };
 
 // The port on which the services are offered, with grpc.health.v1 and server reflection beside them. A call whose token
@@ -47,6 +53,8 @@ class GrpcServer {
   int port() const { return listener_->port(); }
   // Where the server learns which connections have shown a token.
   ClientListener* listener() { return listener_.get(); }
+  // Where calls report what they have read.
+  BegunMessages* begun_messages() { return &begun_messages_; }
   // Sets the answer of grpc.health.v1, for the server ("") and each service.
   void SetServing(bool serving) { health_.SetServing(serving); }
   // Takes no new call; cancels those that are not finished after `grace`; returns when none is left.
@@ -55,10 +63,15 @@ class GrpcServer {
  private:
   GrpcServer(const GrpcServerOptions& options, const Tenants* tenants, Metrics* metrics, AuditLog* audit);
 
+  void OnTooMuchBegun(const std::string& owner, int64_t bytes);
+
   const GrpcServerOptions options_;
   const Tenants* const tenants_;
   Metrics* const metrics_;
   AuditLog* const audit_;
+  // For the thread of the begun messages.
+  TenantLines lines_;
+  BegunMessages begun_messages_;
   std::unique_ptr<ClientListener> listener_;
   // The listener's thread calls it: it goes after that has ended.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;

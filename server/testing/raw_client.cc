@@ -83,22 +83,38 @@ void RawClient::Greet(bool reads) {
 }
 
 void RawClient::Begin(const std::string& method, const std::string& token, size_t message_bytes) {
-  last_stream_ = last_stream_ == 0 ? 1 : last_stream_ + 2;
-  WriteFrame(kHeaders, kEndHeaders, last_stream_, Fields(method, token));
-  calls_[last_stream_] = Begun{message_bytes - 1, first_window_ - 5};
-  window_ -= 5;
-  // gRPC's prefix: not compressed, and the length.
-  WriteFrame(kData, 0, last_stream_,
-             absl::StrCat(absl::string_view("\0", 1), Bytes(static_cast<uint32_t>(message_bytes), 4)));
+  Open(method, token);
+  BeginMessage(message_bytes);
 }
 
 void RawClient::Call(const std::string& method, const std::string& token, absl::string_view message) {
+  Open(method, token);
+  WriteMessage(kEndStream, message.size(), message);
+}
+
+void RawClient::OpenStream(const std::string& method, const std::string& token, absl::string_view message) {
+  Open(method, token);
+  WriteMessage(0, message.size(), message);
+}
+
+void RawClient::BeginMessage(size_t message_bytes) {
+  WriteMessage(0, message_bytes, "");
+  calls_[last_stream_].left = message_bytes - 1;
+}
+
+void RawClient::Open(const std::string& method, const std::string& token) {
   last_stream_ = last_stream_ == 0 ? 1 : last_stream_ + 2;
   WriteFrame(kHeaders, kEndHeaders, last_stream_, Fields(method, token));
-  calls_[last_stream_] = Begun();
-  window_ -= static_cast<int64_t>(message.size()) + 5;
-  WriteFrame(kData, kEndStream, last_stream_,
-             absl::StrCat(absl::string_view("\0", 1), Bytes(static_cast<uint32_t>(message.size()), 4), message));
+  calls_[last_stream_] = Begun{0, first_window_};
+}
+
+void RawClient::WriteMessage(uint8_t flags, size_t message_bytes, absl::string_view sent) {
+  // gRPC's prefix: not compressed, and the length.
+  const std::string data =
+      absl::StrCat(absl::string_view("\0", 1), Bytes(static_cast<uint32_t>(message_bytes), 4), sent);
+  window_ -= static_cast<int64_t>(data.size());
+  calls_[last_stream_].window -= static_cast<int64_t>(data.size());
+  WriteFrame(kData, flags, last_stream_, data);
 }
 
 size_t RawClient::SendEndlessHeaders(const std::string& method, size_t most) {

@@ -30,6 +30,10 @@ class RawClient {
   void Begin(const std::string& method, const std::string& token, size_t message_bytes);
   // Makes a whole call of `method` with a message.
   void Call(const std::string& method, const std::string& token, absl::string_view message);
+  // Opens a stream of `method` with its first message.
+  void OpenStream(const std::string& method, const std::string& token, absl::string_view message);
+  // On that stream, as Begin does in its call.
+  void BeginMessage(size_t message_bytes);
   // Begins a call with headers that have no end, and sends some `most` bytes of them as far as the server takes them.
   // Returns how many that were.
   size_t SendEndlessHeaders(const std::string& method, size_t most);
@@ -50,6 +54,8 @@ class RawClient {
   };
 
   void Write(absl::string_view bytes);
+  void Open(const std::string& method, const std::string& token);
+  void WriteMessage(uint8_t flags, size_t message_bytes, absl::string_view sent);
   void WriteFrame(uint8_t type, uint8_t flags, uint32_t stream, absl::string_view payload);
   bool SendMore();
   bool Read(absl::Duration limit);

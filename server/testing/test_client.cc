@@ -186,12 +186,16 @@ void TestWorker::Attach(uint64_t epoch) {
   context_ = std::make_unique<grpc::ClientContext>();
   client_.Prepare(context_.get());
   stream_ = stub_->Attach(context_.get());
+  Send(HelloFor(epoch));
+}
+
+v1::WorkerMessage TestWorker::HelloFor(uint64_t epoch) const {
   v1::WorkerMessage message;
   message.mutable_hello()->set_job(job_);
   message.mutable_hello()->set_incarnation(incarnation_);
   message.mutable_hello()->set_secret(secret_);
   message.mutable_hello()->set_epoch(epoch);
-  Send(message);
+  return message;
 }
 
 bool TestWorker::Send(const v1::WorkerMessage& message) { return stream_->Write(message); }

@@ -94,6 +94,7 @@ class TestWorker {
   // How the stream ended; reads its remaining messages.
   absl::Status End();
 
+  v1::WorkerMessage HelloFor(uint64_t epoch) const;
   v1::WorkerMessage ReadyFor(const std::string& tensor, const std::vector<int64_t>& shape) const;
   v1::WorkerMessage LeaveOf(uint64_t epoch) const;
 

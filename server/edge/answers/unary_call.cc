@@ -46,6 +46,11 @@ void UnaryCall::Await(std::function<void(grpc::ByteBuffer)> take, absl::Duration
   });
 }
 
+void UnaryCall::Report(BegunMessages::Call to) {
+  absl::MutexLock lock(&mutex_);
+  reported_ = std::move(to);
+}
+
 void UnaryCall::Read(ReadingPlaces::Place place) {
   absl::MutexLock lock(&mutex_);
   if (!is_awaiting_) return;
@@ -68,6 +73,10 @@ void UnaryCall::Refuse(const absl::Status& status) {
 }
 
 void UnaryCall::OnReadDone(bool ok) {
+  if (ok) {
+    absl::MutexLock lock(&mutex_);
+    reported_.OnMessage(bytes_.Valid() ? static_cast<int64_t>(bytes_.Length()) : 0);
+  }
   if (!StopAwaiting()) return;
   if (!ok) return FinishInTime(absl::CancelledError("the call ended without a message"), {});
   take_(std::exchange(bytes_, {}));
@@ -123,6 +132,7 @@ void UnaryCall::OnDone() {
   const std::shared_ptr<UnaryCall> alive = std::move(self_);
   absl::MutexLock lock(&mutex_);
   context_ = nullptr;
+  reported_.End();
   alarm_.Cancel();
   charge_.Release();
 }

@@ -14,6 +14,7 @@
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "server/bytes/byte_account.h"
+#include "server/edge/messages/begun_messages.h"
 #include "server/edge/messages/reading_places.h"
 
 namespace farandole {
@@ -41,6 +42,8 @@ class UnaryCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuf
   // come after `limit`, or the client goes, the call ends without that.
   void Await(std::function<void(grpc::ByteBuffer)> take, absl::Duration limit = kMessageLimit)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reports the message, and the end of the call, from now on.
+  void Report(BegunMessages::Call to) ABSL_LOCKS_EXCLUDED(mutex_);
   // Reads the message, unless the call has ended. Gives the place back when that has come.
   void Read(ReadingPlaces::Place place) ABSL_LOCKS_EXCLUDED(mutex_);
   // Ends a call whose message is awaited, at once.
@@ -86,6 +89,7 @@ class UnaryCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuf
   bool is_awaiting_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
   ReadingPlaces::Place place_ ABSL_GUARDED_BY(mutex_);
+  BegunMessages::Call reported_ ABSL_GUARDED_BY(mutex_);
   grpc::Alarm message_alarm_ ABSL_GUARDED_BY(mutex_);
   // Null: gRPC is done with the call.
   grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);

@@ -48,6 +48,7 @@ class HealthCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   static HealthCall* Start(HealthService* service, grpc::CallbackServerContext* context, bool watches) {
     const std::shared_ptr<HealthCall> call(new HealthCall(service, context, watches));
     call->self_ = call;
+    if (service->begun_messages_ != nullptr) call->reported_ = service->begun_messages_->Begin(call->peer_, "");
     service->Enter(call.get());
     return call.get();
   }
@@ -78,6 +79,7 @@ class HealthCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   void OnReadDone(bool ok) override {
     absl::MutexLock lock(&mutex_);
     alarm_.Cancel();
+    if (ok) reported_.OnMessage(static_cast<int64_t>(message_.Length()));
     if (is_over_) return;
     if (!ok) return EndLocked(absl::CancelledError("the call ended without a message"));
     if (!ReadName(message_, &name_)) return EndLocked(absl::InvalidArgumentError("this is no HealthCheckRequest"));
@@ -101,6 +103,7 @@ class HealthCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
     {
       absl::MutexLock lock(&mutex_);
       context_ = nullptr;
+      reported_.End();
     }
     const std::shared_ptr<HealthCall> alive = std::move(self_);
   }
@@ -144,11 +147,12 @@ class HealthCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   std::string name_ ABSL_GUARDED_BY(mutex_);
   grpc::ByteBuffer message_;
   grpc::ByteBuffer answer_;
+  BegunMessages::Call reported_;
   grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);
 };
 
-HealthService::HealthService(std::vector<std::string> services, Bounds bounds)
-    : services_(std::move(services)), bounds_(bounds) {
+HealthService::HealthService(std::vector<std::string> services, Bounds bounds, BegunMessages* begun_messages)
+    : services_(std::move(services)), bounds_(bounds), begun_messages_(begun_messages) {
   using StreamMethod = grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
   using grpc::internal::RpcMethod;
   int index = 0;

@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/service_type.h"
+#include "server/edge/messages/begun_messages.h"
 
 namespace farandole {
 
@@ -28,9 +29,11 @@ class HealthService : public grpc::Service {
     size_t calls_of_connection = 4;
   };
 
-  // It answers for the server ("") and for services of these names.
-  explicit HealthService(std::vector<std::string> services) : HealthService(std::move(services), Bounds()) {}
-  HealthService(std::vector<std::string> services, Bounds bounds);
+  // It answers for the server ("") and for services of these names. Calls report what they read to `begun_messages`,
+  // which outlives them; null: to nobody.
+  explicit HealthService(std::vector<std::string> services, BegunMessages* begun_messages = nullptr)
+      : HealthService(std::move(services), Bounds(), begun_messages) {}
+  HealthService(std::vector<std::string> services, Bounds bounds, BegunMessages* begun_messages = nullptr);
 
   // From now on Check and Watch answer this. Not serving before the first call.
   void SetServing(bool is_serving) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -50,6 +53,7 @@ class HealthService : public grpc::Service {
 
   const std::vector<std::string> services_;
   const Bounds bounds_;
+  BegunMessages* const begun_messages_;
   absl::Mutex mutex_;
   bool is_serving_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;

@@ -12,6 +12,8 @@ from report import FrameworkRow
 
 SIZE = 2
 MODEL = Trained("mlp", "training step, 25 M parameters")
+# MultiWorkerMirroredStrategy cannot train a model of Keras 3.
+KERAS = Trained("keras", "the same, by Keras's train_on_batch")
 # Of frameworks that compile steps: in one step, and outside of any. Without communication, each call is an op that does
 # nothing.
 CHAIN = Trained("chain", "step of 100 calls of 4 B, each on the one before")
@@ -41,7 +43,7 @@ class Framework(NamedTuple):
 
 
 FRAMEWORKS = [
-    Framework("tensorflow", "TensorFlow", "MultiWorkerMirroredStrategy", (EAGER, CHAIN, MODEL)),
+    Framework("tensorflow", "TensorFlow", "MultiWorkerMirroredStrategy", (EAGER, CHAIN, MODEL, KERAS)),
     Framework("jax", "JAX", "jax.distributed, Gloo", (CHAIN, MODEL)),
     Framework("mxnet", "MXNet", "", (MODEL,)),
 ]
@@ -79,6 +81,7 @@ def measure(framework: Framework, suite: Suite) -> List[FrameworkRow]:
         ways = {"alone": running[0], **{group.name: group for group in running}}
         for trained in framework.trained:
             beside = {"c": lambda: CALLS * measuring.from_c(Cell(SIZE, 4), suite)} if trained is EAGER else {}
-            measured[trained.label] = measuring.measure_steps(trained, ways, suite, beside)
+            able = {name: group for name, group in ways.items() if trained is not KERAS or name != "own"}
+            measured[trained.label] = measuring.measure_steps(trained, able, suite, beside)
     rows = measured.items()
     return [FrameworkRow(framework.label, framework.own, what, times, GOALS.get(what)) for what, times in rows]

@@ -145,7 +145,7 @@ def frameworks(rows: Sequence[FrameworkRow]) -> List[str]:
     lines = []
     for framework, own, what, times, goal in rows:
         ways = [show_time(median(times, way)) for way in ("alone", "farandole", "own")]
-        beside = [own or "-", _show_ratio(ratio(times, "own", "farandole"), None)[0]]
+        beside = [own if "own" in times else "-", _show_ratio(ratio(times, "own", "farandole"), None)[0]]
         lines.append([framework, what, *ways, *beside, "-" if goal is None else _show_call(times, goal)])
     titles = ["framework", "float32", "without communication", "Farandole", "its own way", "which is", "ratio"]
     return table([*titles, "a call takes more by"], lines)

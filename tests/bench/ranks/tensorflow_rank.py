@@ -5,14 +5,17 @@ import sys
 from typing import Any, Callable, List
 
 import tensorflow as tf
-from framework_orders import CHAINED_CALLS, RATE, Exercise, Training, batch, parameters
+from framework_orders import CHAINED_CALLS, LAYERS, RATE, Exercise, Training, batch, parameters
 from orders import Order, serve
 
 Arrays = List[Any]
 
 
 class _Contender:
-    """`all_reduce` sums a list of tensors over the ranks; `run` calls a function in the way that it needs."""
+    """`all_reduce` sums a list of tensors over the ranks; `run` calls a function in the way that it needs. Keras trains
+    with the `optimizer` of one of its own."""
+
+    optimizer: Callable[[Any], Any] = staticmethod(lambda own: own)
 
     def __init__(self, name: str, place: List[int], all_reduce: Callable[[Arrays], Arrays], run: Any) -> None:
         self.name = name
@@ -35,6 +38,8 @@ class _Contender:
         """`how`: "alone", without communication, or this way."""
         if model in ("chain", "eager"):
             return self._chained(how, model == "chain")
+        if model == "keras":
+            return self._by_keras(how)
         variables = [tf.Variable(each) for each in parameters()]
         inputs, classes = map(tf.constant, batch(self.rank))
 
@@ -59,6 +64,23 @@ class _Contender:
 
         return Training(variables, train, lambda variable: variable.numpy())
 
+    def _by_keras(self, how: str) -> Training:
+        import keras
+
+        hidden = [keras.layers.Dense(outputs, activation="relu") for _, outputs in LAYERS[:-1]]
+        model = keras.Sequential([keras.Input((LAYERS[0][0],)), *hidden, keras.layers.Dense(LAYERS[-1][1])])
+        model.set_weights(parameters())
+        optimizer = keras.optimizers.SGD(RATE)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(optimizer if how == "alone" else self.optimizer(optimizer), loss)
+        inputs, classes = batch(self.rank)
+
+        def train(_: Arrays) -> Arrays:
+            model.train_on_batch(inputs, classes)
+            return model.trainable_variables
+
+        return Training(model.trainable_variables, train, lambda variable: variable.numpy())
+
     def _chained(self, how: str, is_compiled: bool) -> Training:
         def step_of(tensors: Arrays) -> Arrays:
             for _ in range(CHAINED_CALLS):
@@ -78,7 +100,9 @@ def _farandole() -> None:
     def all_reduce(tensors: Arrays) -> Arrays:
         return [hvd.allreduce(tensor, op=hvd.Sum) for tensor in tensors]
 
-    serve(_Contender("farandole", [hvd.rank(), hvd.size()], all_reduce, lambda call, tensors: call(tensors)))
+    contender = _Contender("farandole", [hvd.rank(), hvd.size()], all_reduce, lambda call, tensors: call(tensors))
+    contender.optimizer = hvd.DistributedOptimizer
+    serve(contender)
     hvd.shutdown()
 
 

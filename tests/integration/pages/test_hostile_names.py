@@ -1,5 +1,6 @@
 """Names that programs and people choose: the page shows them as they are, and obeys none."""
 
+import contextlib
 import json
 import pathlib
 import re
@@ -8,7 +9,7 @@ from typing import Any, Callable, List
 from browsers import PATIENCE_MS, Watched, make_token, require_clean, sign_in, token_of
 from coordinators import Coordinator
 from gates import Gate
-from playwright.sync_api import Dialog, Page, Route, expect
+from playwright.sync_api import Dialog, Error, Page, Route, expect
 from programs_run import START_SECONDS, Program
 
 MARKUP = "<img src=x onerror=window.pwned=1>"
@@ -62,10 +63,12 @@ def hide_in_answers(page: Page) -> None:
 
     def answer(route: Route) -> None:
         fetched = route.fetch()
+        body = fetched.body()
         if "json" in fetched.headers.get("content-type", ""):
-            route.fulfill(response=fetched, body=json.dumps(hide(fetched.json()), ensure_ascii=False))
-        else:
-            route.fulfill(response=fetched)
+            body = json.dumps(hide(json.loads(body)), ensure_ascii=False).encode()
+        # Of a page that has gone meanwhile the browser has ended the request. No page that is looked at would be filled then.
+        with contextlib.suppress(Error):
+            route.fulfill(response=fetched, body=body)
 
     page.route(re.compile("/api/v1/(?!events)"), answer)
 

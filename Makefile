@@ -14,7 +14,7 @@ PRODUCTS := //deploy/cli:farandole //worker:libfarandole.so //worker:libfarandol
 # Programs and libraries that tests run beside the products.
 PRODUCTS += //server/testing:crowd //server/testing:neighbours //worker/device/fake:fake_libraries.so //tests/cpp:checks //tests/cpp:client_tool //tests/cpp:elastic_stepping //tests/cpp:hanging //tests/cpp:overhead //tests/cpp:stepping
 
-.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs web python tensorflow jax mxnet go build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-beside bench-pages bench-sharing bench-timeline bench-load bench-elastic fmt fmt-check clean
+.PHONY: help system browser aarch64 soak-packages peers tools docs-tools docs web python tensorflow jax mxnet go build install wheel wheel-tools demo test test-gpu bench-gpu sim growth soak chaos bench bench-quick bench-beside bench-pages bench-sharing bench-timeline bench-measurements bench-load bench-elastic fmt fmt-check clean
 
 help:
 	@echo "make build    compile the coordinator and launcher (farandole) and the worker library"
@@ -39,6 +39,7 @@ help:
 	@echo "make bench-pages  measure what 300 open pages of the dashboard cost a job; writes docs/benchmarks/pages.md"
 	@echo "make bench-sharing  measure how much a tenant feels of another one's flood; writes docs/benchmarks/neighbours.md"
 	@echo "make bench-timeline  measure what a job's timeline costs its collectives, within two minutes; writes docs/benchmarks/timeline.md"
+	@echo "make bench-measurements  measure what measurements and the flight recorder cost, within ten minutes; writes docs/benchmarks/measurements.md"
 	@echo "make bench-load  let greedy and hostile tenants loose on a coordinator for an hour; writes docs/benchmarks/load.md"
 	@echo "make growth   write docs/growth.md anew: what a job costs by its number of ranks"
 	@echo "make fmt      format C++, Python and Go (make fmt-check only looks)"
@@ -142,6 +143,10 @@ bench-sharing: install
 
 bench-timeline: install
 	.venv/bin/python tests/bench/timeline.py
+
+# Beside a build without them.
+bench-measurements: install
+	.venv/bin/python tests/bench/unmeasured.py
 
 # Takes an hour.
 bench-load: install

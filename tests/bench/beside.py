@@ -13,12 +13,12 @@ import pathlib
 import signal
 import statistics
 import sys
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import groups
 import measuring
 import report
-from cells import ARENA, FLAT, HALF, MANY, MIB, Cell, Suite
+from cells import ARENA, FLAT, HALF, MANY, MIB, Cell, Suite, Trained
 from cells import MODELS as ALL_MODELS
 from groups import BenchError, Checkout, Group
 
@@ -82,37 +82,38 @@ def _from_c(cell: Cell, checkout: Checkout) -> float:
     return measuring.seconds_of(str(checkout.root), cell, result)
 
 
-def measure(checkouts: Dict[str, Checkout]) -> List[Row]:
-    """All rows; each is written to stderr when it is there."""
+def measure(checkouts: Dict[str, Checkout], cells: Sequence[Cell], models: Sequence[Trained], rounds: int) -> List[Row]:
+    """A row for each cell, and model; each is written to stderr when it is there."""
     rows: List[Row] = []
+    suite = SUITE._replace(rounds=rounds)
 
     def add(what: str, times: measuring.Times) -> None:
         rows.append(Row(what, times))
         print(f"bench: {', '.join(rows[-1].shown())}", file=sys.stderr, flush=True)
 
-    for size in sorted({cell.size for cell in CELLS}):
+    for size in sorted({cell.size for cell in cells}):
         with contextlib.ExitStack() as stack:
             running = {}
             for name, checkout in checkouts.items():
                 running[name] = Group(groups.farandole_launch(size, name=name, checkout=checkout))
                 stack.callback(running[name].close)
-            for cell in (cell for cell in CELLS if cell.size == size):
+            for cell in (cell for cell in cells if cell.size == size):
                 title = f"{size} ranks, {cell.label}"
                 if cell.kind != "flat":
                     calls: Dict[str, Callable[[], float]] = {
                         name: lambda cell=cell, checkout=checkout: _from_c(cell, checkout)
                         for name, checkout in checkouts.items()
                     }
-                    add(f"{title}, from C++", measuring.alternate(calls, ROUNDS))
+                    add(f"{title}, from C++", measuring.alternate(calls, rounds))
                 if cell.kind != "arena":
-                    add(f"{title}, from torch", measuring.measure_groups(cell, list(running.values()), SUITE))
-            add(f"{size} ranks, bursts", measuring.measure_bursts(list(running.values()), SUITE))
-            for trained in MODELS if size == 2 else []:
+                    add(f"{title}, from torch", measuring.measure_groups(cell, list(running.values()), suite))
+            add(f"{size} ranks, bursts", measuring.measure_bursts(list(running.values()), suite))
+            for trained in models if size == 2 else []:
                 ways = {
-                    name: lambda group=group, trained=trained: measuring.train(group, trained, "farandole", SUITE)
+                    name: lambda group=group, trained=trained: measuring.train(group, trained, "farandole", suite)
                     for name, group in running.items()
                 }
-                add(f"training, {trained.label}", measuring.alternate(ways, ROUNDS))
+                add(f"training, {trained.label}", measuring.alternate(ways, rounds))
     return rows
 
 
@@ -134,7 +135,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     for checkout in checkouts.values():
         groups.require_installed(checkout)
     try:
-        rows = measure(checkouts)
+        rows = measure(checkouts, CELLS, MODELS, ROUNDS)
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

@@ -123,6 +123,14 @@ def test_a_part_that_steps_back_runs_in_the_group_of_the_compilers(
     assert f"farandole-test-{os.getpid()}" in groups
 
 
+def test_the_patch_of_the_bench_applies() -> None:
+    patch = ROOT / "tests" / "bench" / "without_measurements.patch"
+
+    applied = subprocess.run(["git", "apply", "--check", patch], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert applied.returncode == 0, applied.stderr
+
+
 def test_a_lane_that_has_done_its_own_parts_takes_spare_ones(runner: ModuleType, tmp_path: pathlib.Path) -> None:
     def part(name: str, lane: str, script: str) -> tuple:
         command = ["sh", "-c", f"cd {tmp_path}; {script}; echo {name} >> ran"]

@@ -8,7 +8,6 @@
 #include "absl/time/time.h"
 #include "server/edge/client_listener.h"
 #include "server/edge/listen_address.h"
-#include "server/edge/process_memory.h"
 #include "server/identity/spiffe_name.h"
 
 namespace farandole {
@@ -62,7 +61,7 @@ absl::StatusOr<GrpcServerOptions> CheckGrpcOptions(const CoordinatorOptions& opt
   grpc_options.listen = *address;
   grpc_options.clients = OptionsForThisProcess();
   grpc_options.clients.token_deadline = options.token_deadline;
-  grpc_options.buffer_bytes = options.grpc_bytes > 0 ? options.grpc_bytes : BufferBytesOfProcess();
+  if (options.grpc_bytes > 0) grpc_options.buffer_bytes = options.grpc_bytes;
   grpc_options.tls_certificate = options.tls_cert_pem;
   grpc_options.tls_key = options.tls_key_pem;
   if (absl::Status status = CheckBindable(*address, "--listen"); !status.ok()) return status;

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -20,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/steady_time.h"
 #include "base/text/client_network.h"
-#include "base/text/percent_text.h"
+#include "server/edge/messages/peer_socket.h"
 #include "server/edge/process_memory.h"
 
 namespace farandole {
@@ -89,13 +88,6 @@ int MostDescriptors() {
 int HttpConnectionsOf(int descriptors) { return std::min(kMostHttp, descriptors / kHttpPart); }
 
 void SetOption(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof(value)); }
-
-// All that has come on a connection, also bytes that nobody has read yet.
-uint64_t BytesReceived(int socket) {
-  tcp_info info = {};
-  socklen_t bytes = sizeof(info);
-  return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 ? info.tcpi_bytes_received : 0;
-}
 
 }  // namespace
 
@@ -217,9 +209,7 @@ void ClientListener::Stop() {
 void ClientListener::OnToken(const std::string& peer, const Access& access) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (by_peer_.empty()) return;
-  auto found = by_peer_.find(peer);
-  // gRPC escapes the brackets of IPv6 addresses.
-  if (found == by_peer_.end()) found = by_peer_.find(PercentDecode(peer).value_or(peer));
+  const auto found = FindPeer(by_peer_, peer);
   if (found == by_peer_.end()) return;
   Keep(found->second, access.Owner());
   if (waiting_ > 0) eventfd_write(wake_, 1);

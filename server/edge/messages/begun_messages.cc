@@ -1,16 +1,13 @@
 #include "server/edge/messages/begun_messages.h"
 
 #include <fcntl.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "absl/time/clock.h"
 #include "base/steady_time.h"
-#include "base/text/percent_text.h"
+#include "server/edge/messages/peer_socket.h"
 
 namespace farandole {
 namespace {
@@ -99,9 +96,7 @@ void BegunMessages::Forget(const Connection& connection) {
 BegunMessages::Call BegunMessages::Begin(const std::string& peer, const std::string& owner) {
   Call call;
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto found = by_peer_.find(peer);
-  // gRPC escapes the brackets of IPv6 addresses.
-  if (found == by_peer_.end()) found = by_peer_.find(PercentDecode(peer).value_or(peer));
+  const auto found = FindPeer(by_peer_, peer);
   if (found == by_peer_.end() || stopping_) return call;
   call.connection_ = found->second;
   ++call.connection_->calls;
@@ -123,10 +118,9 @@ int64_t BegunMessages::Measure(double seconds, Connection* connection) {
   // Read before the kernel is asked: a message that comes meanwhile counts as begun.
   const int64_t messages = connection->messages;
   const int64_t read = connection->read_bytes;
-  tcp_info info = {};
-  socklen_t bytes = sizeof(info);
-  if (getsockopt(connection->descriptor, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return 0;
-  int64_t unread = static_cast<int64_t>(info.tcpi_bytes_received) - read - connection->other_bytes;
+  const auto received = static_cast<int64_t>(BytesReceived(connection->descriptor));
+  if (received == 0) return 0;
+  int64_t unread = received - read - connection->other_bytes;
   unread -= Forgive(unread, messages, read, seconds, connection);
   if (!has_calls && ended != connection->seen_ended) {
     const int64_t of_ended_calls = std::max<int64_t>(0, unread - connection->idle_bytes);
